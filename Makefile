@@ -1,0 +1,27 @@
+# Two commands matter: make demo, make test. Everything they need is set up in .venv and .nox.
+PYTHON ?= python3
+NOX = .venv/bin/nox
+
+.PHONY: demo test lint bench clean
+
+demo: $(NOX)
+	@$(NOX) --no-error-on-missing-interpreters -s demo
+
+test: $(NOX)
+	@rm -f .coverage .coverage.*
+	$(NOX) -t lint tests
+	$(NOX) -s coverage
+
+lint: $(NOX)
+	$(NOX) -t lint
+
+bench: $(NOX)
+	$(NOX) -s bench
+
+$(NOX): requirements-dev.txt
+	$(PYTHON) -m venv .venv
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $(NOX)
+
+clean:
+	rm -rf .venv .nox .coverage .coverage.* .hypothesis .pytest_cache .mypy_cache .ruff_cache

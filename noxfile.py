@@ -1,0 +1,118 @@
+"""The matrix: every host at its lowest and newest supported version, on the Pythons that the machine has.
+
+`make test` runs it all. One cell by hand:
+`.venv/bin/nox -s tests-fastmcp4-3.12 -- -k trace`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2024.10"
+nox.options.default_venv_backend = "uv"
+nox.options.reuse_existing_virtualenvs = True
+nox.options.error_on_missing_interpreters = False
+os.environ["UV_PYTHON_DOWNLOADS"] = "never"
+
+PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
+
+# Name -> what is installed. `low` cells pin the lower bounds of pyproject.toml.
+HOSTS = {
+    "mcp1-low": ["mcp==1.23.0", "pydantic==2.11.0", "structlog==23.1.0"],
+    "mcp1": ["mcp>=1.30.0,<2"],
+    "mcp2-low": ["mcp==2.0.0"],
+    "mcp2": ["mcp>=2.3.0,<3"],
+    "fastmcp3-low": ["fastmcp[tasks]==3.4.0"],
+    "fastmcp3": ["fastmcp[tasks]>=3.4.11,<4"],
+    "fastmcp4-low": ["fastmcp==4.0.0"],
+    "fastmcp4": ["fastmcp>=4.2.3,<5"],
+}
+
+
+def _interpreter(version: str) -> str | None:
+    """A working interpreter of this version, if the machine has one."""
+    roots = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    candidates = [
+        sys.executable,
+        shutil.which(f"python{version}"),
+        *sorted(map(str, roots.glob(f"{version}.*/bin/python")), reverse=True),
+    ]
+    for path in filter(None, candidates):
+        asked = subprocess.run([path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], capture_output=True, text=True)
+        if asked.returncode == 0 and asked.stdout.strip() == version:
+            return str(Path(path).absolute())
+    return None
+
+
+FOUND = {version: path for version in PYTHONS if (path := _interpreter(version))}
+OLDEST, NEWEST = next(iter(FOUND)), next(reversed(FOUND))
+
+
+def _cells() -> list[tuple[str, str]]:
+    """Low versions on the oldest Python; the newest of each host there, on the newest, and on this one."""
+    cells = []
+    here = "%d.%d" % sys.version_info[:2]
+    for host in HOSTS:
+        pythons = {OLDEST} if host.endswith("-low") else {OLDEST, here, NEWEST}
+        # fastmcp 4.1 and newer ask for Python 3.11.
+        usable = [v for v in FOUND if v in pythons and not (host == "fastmcp4" and v == "3.10")]
+        cells += [(host, version) for version in usable]
+    return cells
+
+
+def _tests(host: str) -> Callable[[nox.Session], None]:
+    def run(session: nox.Session) -> None:
+        session.install("-e", ".", *HOSTS[host], "--group", "test")
+        parallel = [] if session.posargs else ["-n", "2"]
+        session.run("python", "-m", "coverage", "run", "-m", "pytest", *parallel, *session.posargs)
+
+    run.__doc__ = f"Run the test suite on {host}."
+    return run
+
+
+for _host, _version in _cells():
+    nox.session(
+        _tests(_host),  # type: ignore[arg-type]
+        name=f"tests-{_host}-{_version}",
+        python=FOUND[_version],
+        tags=["tests"],
+    )
+
+
+@nox.session(tags=["lint"])
+def lint(session: nox.Session) -> None:
+    """Check style and types."""
+    session.install("-e", ".", "mcp>=2.3.0,<3", "httpx", "--group", "lint", "--group", "test")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")
+    session.run("mypy", "tests/typing/api.py")
+    session.run("pyright")
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """Show the coverage of all cells together, branches included."""
+    session.install("coverage>=7.6")
+    session.run("coverage", "combine", success_codes=[0, 1])
+    session.run("coverage", "report")
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Run the example service, bare and guarded, and show what everybody sees."""
+    session.install("-e", ".", "mcp>=2.3.0,<3", "-r", "examples/billing/requirements.txt", silent=True)
+    session.run("python", "examples/billing/demo.py", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Measure; arguments go to benchmarks/run.py."""
+    session.run("python", "benchmarks/run.py", *session.posargs)

@@ -1,0 +1,5 @@
+"""`python -m iserror`."""
+
+from iserror.cli import main
+
+raise SystemExit(main())

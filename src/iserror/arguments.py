@@ -1,0 +1,191 @@
+"""What is wrong with arguments, in words that hold no value: declared fields and the broken rule.
+
+Validators' own messages may quote the value (a custom validator's always can), and a key that the caller made
+up is a value too. So the text is built from the location, as far as the schema declares it, and the rule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from iserror.failure import safe_line
+
+# pydantic's error types whose context holds nothing but the schema's own limits. {} takes the context's values.
+_RULES: Final[Mapping[str, str]] = {
+    "missing": "is required",
+    "missing_argument": "is required",
+    "missing_keyword_only_argument": "is required",
+    "missing_positional_only_argument": "is required",
+    "unexpected_keyword_argument": "is not an argument of this tool",
+    "unexpected_positional_argument": "is not an argument of this tool",
+    "extra_forbidden": "is not an argument of this tool",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be greater than or equal to {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be less than or equal to {le}",
+    "multiple_of": "must be a multiple of {multiple_of}",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "too_short": "must have at least {min_length} items",
+    "too_long": "must have at most {max_length} items",
+    "string_pattern_mismatch": "must match the pattern in the input schema",
+    "literal_error": "must be one of {expected}",
+    "enum": "must be one of {expected}",
+    "finite_number": "must be a finite number",
+    "none_required": "must be null",
+    "value_error": "is not valid",
+    "assertion_error": "is not valid",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "dataclass_type": "must be an object",
+    "dict_type": "must be an object",
+    "mapping_type": "must be an object",
+    "json_invalid": "must be valid JSON",
+}
+_KINDS: Final[Mapping[str, str]] = {
+    "int": "an integer",
+    "float": "a number",
+    "decimal": "a number",
+    "string": "a string",
+    "bool": "a boolean",
+    "list": "an array",
+    "tuple": "an array",
+    "set": "an array",
+    "frozen_set": "an array",
+    "bytes": "a string",
+    "date": "a date (YYYY-MM-DD)",
+    "datetime": "a date and time (ISO 8601)",
+    "time": "a time (HH:MM:SS)",
+    "time_delta": "a duration",
+    "url": "a URL",
+    "uuid": "a UUID",
+}
+_JSON_KINDS: Final[Mapping[str, str]] = {
+    "integer": "an integer",
+    "number": "a number",
+    "string": "a string",
+    "boolean": "a boolean",
+    "array": "an array",
+    "object": "an object",
+    "null": "null",
+}
+
+
+def reasons_of(error: BaseException, tool: Any) -> list[tuple[str, str]]:
+    """Pairs of a declared field (or "") and the rule that the arguments break, at most twenty."""
+    schema = getattr(tool, "parameters", None)
+    schema = schema if isinstance(schema, Mapping) else {}
+    try:
+        found = _from_pydantic(error.errors(include_url=False, include_input=False), schema)  # type: ignore[attr-defined]
+    except Exception:  # an error of another kind, or one whose context cannot be read
+        found = []
+    return found[:20]
+
+
+def reasons_of_json(errors: Iterable[Any], schema: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The same from jsonschema's errors."""
+    found = []
+    for error in errors:
+        name = _declared([*error.absolute_path], schema)
+        if error.validator == "required":
+            missing = [key for key in error.validator_value if key not in error.instance]
+            prefix = f"{name}." if name else ""
+            found += [(f"{prefix}{key}", "is required") for key in missing]
+        elif error.validator == "additionalProperties":
+            found.append((name, "has an argument that this tool does not have"))
+        else:
+            found.append((name, _json_rule(error.validator, error.validator_value)))
+        if len(found) >= 20:
+            break
+    return list(dict.fromkeys(found))
+
+
+def _json_rule(rule: str, limit: Any) -> str:
+    if rule == "type":
+        kinds = [limit] if isinstance(limit, str) else limit
+        return "must be " + " or ".join(_JSON_KINDS.get(kind, "of another type") for kind in kinds)
+    if rule == "enum":
+        return f"must be one of {', '.join(map(repr, limit))}"
+    words = {
+        "minimum": "must be greater than or equal to {}",
+        "exclusiveMinimum": "must be greater than {}",
+        "maximum": "must be less than or equal to {}",
+        "exclusiveMaximum": "must be less than {}",
+        "minLength": "must have at least {} characters",
+        "maxLength": "must have at most {} characters",
+        "minItems": "must have at least {} items",
+        "maxItems": "must have at most {} items",
+        "multipleOf": "must be a multiple of {}",
+    }.get(rule)
+    return words.format(limit) if words else "is not valid"
+
+
+def _from_pydantic(errors: Sequence[Mapping[str, Any]], schema: Mapping[str, Any]) -> list[tuple[str, str]]:
+    found = []
+    for error in errors:
+        kind, location = str(error.get("type", "")), list(error.get("loc", ()))
+        name = _declared(location, schema)
+        rule = _rule(kind, error.get("ctx"))
+        if kind in ("extra_forbidden", "unexpected_keyword_argument", "unexpected_positional_argument"):
+            # The last part of the location is the caller's own word.
+            name = _declared(location[:-1], schema)
+            rule = "has an argument that this tool does not have" if name else "an argument that this tool does not have"
+        elif not name and kind.startswith("missing"):
+            name, rule = "", "an argument is missing"
+        found.append((name, rule))
+    return list(dict.fromkeys(found))
+
+
+def _rule(kind: str, context: object) -> str:
+    words = _RULES.get(kind)
+    if words is not None:
+        values = context if isinstance(context, Mapping) else {}
+        try:
+            return safe_line(words.format_map({key: values[key] for key in re.findall(r"\{(\w+)\}", words)}), 200)
+        except KeyError:
+            return "is not valid"
+    base = re.sub(r"_(type|parsing|from_date_parsing|parsing_size|unicode|from_float|from_datetime_parsing)\Z", "", kind)
+    base = re.sub(r"_(from|not)_\w+\Z", "", base)
+    expected = _KINDS.get(base)
+    return f"must be {expected}" if expected else "is not valid"
+
+
+def _declared(location: Sequence[Any], schema: Mapping[str, Any]) -> str:
+    """The path as far as the schema declares it; indexes stay, the caller's own keys do not."""
+    parts: list[str] = []
+    here: Any = schema
+    definitions = schema.get("$defs", {})
+    for part in location:
+        candidates = _open(here, definitions)
+        if isinstance(part, int):
+            if not parts:
+                continue
+            parts[-1] += f"[{part}]"
+            here = next((c["items"] for c in candidates if isinstance(c.get("items"), Mapping)), {})
+            continue
+        declared = next(
+            (c["properties"][part] for c in candidates if part in (c.get("properties") or {})),
+            None,
+        )
+        if declared is None:
+            # A branch of a union, a model's name, a validator's: pydantic's word, and not one the model knows.
+            continue
+        parts.append(str(part))
+        here = declared
+    return ".".join(parts)
+
+
+def _open(schema: Any, definitions: Mapping[str, Any], depth: int = 0) -> list[Mapping[str, Any]]:
+    """A schema's own alternatives: references followed, unions opened."""
+    if not isinstance(schema, Mapping) or depth > 8:
+        return []
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        return _open(definitions.get(reference.rpartition("/")[2]), definitions, depth + 1)
+    found = [schema]
+    for key in ("anyOf", "oneOf", "allOf"):
+        for option in schema.get(key) or ():
+            found += _open(option, definitions, depth + 1)
+    return found

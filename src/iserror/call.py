@@ -1,0 +1,175 @@
+"""The scope of one call: its identity, and what its layers tell one another.
+
+A call passes several layers: the host's outermost handler, its middleware, the tool object, the function.
+They share one mutable `Call` in a context variable, so that a failure is mapped and logged once, and by the
+outermost of them. Context variables reach worker threads and child tasks; a fresh request opens a fresh one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import time
+from collections.abc import Mapping
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Any, Final
+
+from structlog.contextvars import bind_contextvars, reset_contextvars
+
+if TYPE_CHECKING:
+    from iserror.errormap import ErrorMap
+    from iserror.failure import Effect, Failure
+    from iserror.guard import Options, ToolErrors
+    from iserror.problem import Problem, ProtocolProblem
+
+current: Final[ContextVar[Call | None]] = ContextVar("iserror_call", default=None)
+
+
+class _Ids:
+    """UUIDv7 request ids (RFC 9562, section 5.7): milliseconds, then a random start that is counted up.
+
+    The count keeps ids of one process apart and is cheaper than fresh randomness for each; a forked child
+    starts anew.
+    """
+
+    def __init__(self) -> None:
+        self.renew()
+        if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+            os.register_at_fork(after_in_child=self.renew)
+
+    def renew(self) -> None:
+        seed = int.from_bytes(os.urandom(10), "big")
+        # 74 random bits with a free top bit, so that counting never overflows them.
+        self._count = itertools.count(seed >> 7)
+
+    def mint(self) -> str:
+        low = next(self._count)
+        return "%032x" % (
+            (time.time_ns() // 1_000_000) << 80
+            | 0x7 << 76
+            | (low >> 62 & 0xFFF) << 64
+            | 0x8 << 60
+            | (low & 0x3FFF_FFFF_FFFF_FFFF)
+        )
+
+
+new_request_id: Final = _Ids().mint
+
+
+class Call:
+    """One activation of a tool; the root of nested ones holds what they share.
+
+    Public are `request_id`, `trace_id` and `tool`, through `current_call()`.
+    """
+
+    # Class attributes are the defaults: a call that only passes a decorator sets no more than it needs.
+    parent: Call | None = None
+    trace_id: str | None = None
+    options: Options | None = None
+    annotations: object = None
+    output_schema: object = None
+    maps: tuple[ErrorMap, ...] = ()
+    arguments: Mapping[str, Any] | None = None
+    jsonrpc_id: str | int | None = None
+    protocol_version: str | None = None
+    # Where the call is: `awaiting` while the host acts, `entered` once the body runs, `returned` after it.
+    awaiting = False
+    entered = False
+    returned = False
+    closed = False
+    looked_up = False
+    unknown_tool = False
+    problem: Problem | ProtocolProblem | None = None
+    failure: Failure | None = None
+    escaped: BaseException | None = None
+    _var: Token[Call | None] | None = None
+    _bound: Mapping[str, Token[Any]] | None = None
+
+    def __init__(self, guard: ToolErrors, tool: str, parent: Call | None = None) -> None:
+        self.guard = guard
+        self.tool = tool
+        if parent is None:
+            self.started = time.perf_counter_ns()
+            self.request_id = new_request_id()
+        else:
+            self.parent = parent
+            self.started = parent.started
+            self.request_id = parent.request_id
+            self.trace_id = parent.trace_id
+
+    @property
+    def root(self) -> Call:
+        call = self
+        while call.parent is not None:
+            call = call.parent
+        return call
+
+    @property
+    def effect(self) -> Effect:
+        """What the tool does: what `@guard` says, else its annotations, else a write (MCP's own default)."""
+        if self.options is not None and self.options.effect is not None:
+            return self.options.effect
+        if _hint(self.annotations, "read_only_hint", "readOnlyHint"):
+            return "read"
+        return "idempotent" if _hint(self.annotations, "idempotent_hint", "idempotentHint") else "write"
+
+    def facts(self) -> Mapping[str, Any]:
+        """What the host knows about the request, for the log; replaced by its adapter."""
+        return {}
+
+    def enter(self) -> None:
+        """Make this the current call; bind its ids for structlog if it is a root."""
+        self._var = current.set(self)
+        if self.parent is None:
+            bound: dict[str, Any] = {"request_id": self.request_id, "tool": self.tool}
+            if self.trace_id is not None:
+                bound["trace_id"] = self.trace_id
+            if self.jsonrpc_id is not None:
+                bound["jsonrpc_id"] = self.jsonrpc_id
+            self._bound = bind_contextvars(**bound)
+
+    def leave(self) -> None:
+        """Undo `enter`. A generator may be closed in another context; there is nothing to undo then."""
+        self.closed = True
+        try:
+            if self._bound is not None:
+                reset_contextvars(**self._bound)
+            if self._var is not None:
+                current.reset(self._var)
+        except ValueError:
+            pass
+
+
+def _hint(annotations: object, name: str, older: str) -> bool:
+    value = getattr(annotations, name, None)
+    return (getattr(annotations, older, None) if value is None else value) is True
+
+
+def current_call() -> Call | None:
+    """Return the guarded call that is running here, or None outside of one.
+
+    `request_id` (32 hex digits, the key into the logs), `trace_id` (32 hex digits or None) and `tool` are
+    for use: send them along to an upstream, so that one id ties the call, the dependency and the result
+    together. Works in async tools, in sync tools in worker threads and in tasks that a tool starts.
+    """
+    call = current.get()
+    return None if call is None or call.closed else call
+
+
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?\Z", re.DOTALL)
+
+
+def parse_traceparent(value: object) -> str | None:
+    """Return the trace id of a W3C `traceparent`, or None if it is not a valid one.
+
+    Source: W3C Trace Context, section 3.2; version `ff` and all-zero ids are invalid.
+    """
+    if not isinstance(value, str) or len(value) > 256:
+        return None
+    match = _TRACEPARENT.match(value)
+    if match is None or value.startswith("ff") or not match.group(1).strip("0") or not match.group(2).strip("0"):
+        return None
+    if value.startswith("00") and match.group(3):
+        return None
+    return match.group(1)

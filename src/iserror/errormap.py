@@ -1,0 +1,334 @@
+"""The map from exceptions to failures: which code, which words, whether a repeat can help.
+
+Everything that can be wrong with an entry is found when it is added, so that the first failing call is
+not the first test of the map.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final, TypeAlias
+from uuid import UUID
+
+from iserror.failure import (
+    CATEGORIES,
+    OUTCOMES,
+    Category,
+    Outcome,
+    Scalar,
+    check_choice,
+    check_code,
+    safe_details,
+    safe_line,
+)
+
+RetryAfter: TypeAlias = Callable[[Any], object] | float | timedelta
+
+MAX_ITEMS: Final = 10
+MAX_VALUE: Final = 120
+
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+\Z")
+_PATH = re.compile(r"exc((?:\.[A-Za-z]\w*)+)\Z")
+_FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_BARE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}\Z|-?[0-9]+(\.[0-9]+)?\Z")
+
+# The codes that the library gives out on its own; an entry may share one only in its own meaning.
+BUILT_IN: Final[Mapping[str, Category]] = {
+    "INTERNAL_ERROR": "internal",
+    "INVALID_OUTPUT": "internal",
+    "TIMEOUT": "deadline_exceeded",
+    "INVALID_ARGUMENTS": "invalid_argument",
+    "UNKNOWN_TOOL": "not_found",
+    "TOOL_ERROR": "failed_precondition",
+    "RETURNED_ERROR": "unknown",
+}
+
+
+class _Missing(Exception):
+    """An attribute that is absent, empty or not fit to be shown."""
+
+
+def _read(exc: BaseException, path: tuple[str, ...]) -> object:
+    value: object = exc
+    try:
+        for name in path:
+            value = getattr(value, name)
+    except Exception:  # a property may raise anything
+        raise _Missing from None
+    if value is None or callable(value) or isinstance(value, (bytes, bytearray, memoryview)):
+        raise _Missing
+    return value
+
+
+def _show(value: object) -> str:
+    """One value as it may stand in a text for the model: bare if it looks like an identifier or number."""
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = str(value)[: MAX_VALUE * 8]
+    if not text.strip():
+        raise _Missing
+    # Redaction comes before the cut, which could otherwise leave the head of a secret.
+    text = safe_line(text, MAX_VALUE, empty="")
+    if not text:
+        raise _Missing
+    return text if _BARE.match(text) else json.dumps(text, ensure_ascii=False)
+
+
+def show_value(value: object) -> str:
+    """Make the text of a template's value; a list is joined, ten items at most.
+
+    Raises:
+        _Missing: Nothing of it can be shown (empty, or its `__str__` raises).
+    """
+    try:
+        if isinstance(value, Mapping) or (
+            isinstance(value, Iterable) and not isinstance(value, (str, UUID, date, datetime, Decimal))
+        ):
+            items = []
+            for item in value:
+                if len(items) == MAX_ITEMS:
+                    break
+                items.append(_show(item))
+            if not items:
+                raise _Missing
+            return ", ".join(items)
+        return _show(value)
+    except _Missing:
+        raise
+    except Exception:  # a `__str__` or an iterator of the user's may raise anything
+        raise _Missing from None
+
+
+@dataclass(frozen=True)
+class Template:
+    """A constant text with values read from the exception's attributes: `{exc.invoice_id}`, nothing else.
+
+    `parts` alternates literal texts (str) and attribute paths (tuple of names).
+    """
+
+    parts: tuple[str | tuple[str, ...], ...]
+
+    @classmethod
+    def parse(cls, what: str, text: object) -> Template:
+        """Check and split a template; raise `ValueError` that names what is wrong with it."""
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(f"{what} must be a text that is not empty, not {text!r}")
+        parts: list[str | tuple[str, ...]] = []
+        literal, end = "", 0
+        for match in _FIELD.finditer(text):
+            literal += text[end : match.start()]
+            end = match.end()
+            if match.group() in ("{{", "}}"):
+                literal += match.group()[0]
+                continue
+            path = _PATH.match(match.group(1) or "")
+            names = tuple(path.group(1)[1:].split(".")) if path else ()
+            if not names or any("__" in name for name in names):
+                raise ValueError(
+                    f"{what} {text!r}: {match.group()!r} is no attribute path; a template reads attributes of "
+                    "the exception, such as {exc.invoice_id} (no calls, indexes, formats or names with '__'; "
+                    "write {{ and }} for braces)"
+                )
+            parts += [literal, names]
+            literal = ""
+        parts.append(literal + text[end:])
+        return cls(tuple(parts))
+
+    def render(self, exc: BaseException) -> str:
+        """Fill in the values; one that is missing or empty goes, together with what introduced it."""
+        text, gone = "", False
+        for part in self.parts:
+            if isinstance(part, tuple):
+                try:
+                    text += show_value(_read(exc, part))
+                except _Missing:
+                    text, gone = text.rstrip(" \t:=#'\"`([{<-–"), True
+                continue
+            if gone:
+                part = part.lstrip("'\"`)]}>")
+                if part[:1].isalnum():
+                    part = " " + part
+                gone = False
+            text += part
+        return text.strip()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the map says of one exception type."""
+
+    code: str
+    category: Category
+    message: Template
+    hint: Template | None = None
+    retryable: bool = False
+    retry_after: RetryAfter | None = None
+    outcome: Outcome | None = None
+    details: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def details_of(self, exc: BaseException) -> dict[str, Scalar] | None:
+        """The named attributes that the exception has, redacted; lists are joined as in a template."""
+        found: dict[str, object] = {}
+        for key, path in self.details:
+            try:
+                value = _read(exc, path)
+                found[key] = value if isinstance(value, (bool, int, float, str)) else show_value(value)
+            except _Missing:
+                continue
+        return safe_details(found) or None
+
+
+class ErrorMap:
+    """Say for each domain exception what the model is told: a stable code, safe words, the next step.
+
+    Nothing is looked up by text. An entry is found by the nearest class in the exception's MRO; entries
+    given by dotted name (`"httpx.TimeoutException"`) import nothing.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[type[BaseException] | str, Entry] = {}
+        self._categories: dict[str, str] = dict(BUILT_IN)
+        self._found: dict[type[BaseException], Entry | None] = {}
+
+    def add(
+        self,
+        exception: type[Exception] | str,
+        *,
+        code: str,
+        category: Category,
+        message: str,
+        hint: str | None = None,
+        retryable: bool = False,
+        retry_after: RetryAfter | None = None,
+        outcome: Outcome | None = None,
+        details: Iterable[str] | Mapping[str, str] = (),
+    ) -> None:
+        """Add the entry for one exception type.
+
+        Args:
+            exception: The class, or its dotted name.
+            code: Stable code, `^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`, 3 to 64 characters. On the wire and in the log.
+            category: One of gRPC's canonical codes in lower case. On the wire and in the log.
+            message: Template of what was observed; `{exc.attribute}` reads the exception. On the wire.
+            hint: Template of the valid next step. On the wire.
+            retryable: Whether repeating exactly the same call can help. The wire's `retryable` says in
+                addition that a repeat is safe.
+            retry_after: Seconds, a `timedelta`, or a function of the exception that returns seconds, a
+                `timedelta`, a `datetime`, a `Retry-After` header value or None. A function that raises
+                counts as None. On the wire when the call may be repeated.
+            outcome: Whether the side effect took place; unsaid, it follows from the category.
+            details: Attributes of the exception to put into `details`, by name, or key to attribute path.
+
+        Raises:
+            TypeError: `exception` is no exception class and no dotted name.
+            ValueError: Anything else that is malformed, or an entry that is there already.
+        """
+        key = self._key(exception)
+        if key in self._entries:
+            raise ValueError(f"there is an entry for {_name(key)} already: change that one, or use a map of its own")
+        check_code(code)
+        check_choice("category", category, CATEGORIES)
+        if outcome is not None:
+            check_choice("outcome", outcome, OUTCOMES)
+        known = self._categories.get(code)
+        if known is not None and known != category:
+            raise ValueError(
+                f"code {code} means category {known!r} already and cannot mean {category!r} too: use another code"
+            )
+        if isinstance(retryable, bool) is False:
+            raise ValueError(f"retryable must be True or False, not {retryable!r}")
+        if retry_after is not None and not retryable:
+            raise ValueError(f"retry_after for {code} needs retryable=True: without it the wait says nothing")
+        if not (retry_after is None or callable(retry_after) or isinstance(retry_after, timedelta)) and (
+            isinstance(retry_after, bool) or not isinstance(retry_after, (int, float)) or not retry_after >= 0
+        ):
+            raise ValueError(f"retry_after {retry_after!r} is neither seconds (0 or more), a timedelta nor a function")
+        self._entries[key] = Entry(
+            code=code,
+            category=category,
+            message=Template.parse(f"message of {code}", message),
+            hint=None if hint is None else Template.parse(f"hint of {code}", hint),
+            retryable=retryable,
+            retry_after=retry_after,
+            outcome=outcome,
+            details=_details(code, details),
+        )
+        self._categories[code] = category
+        self._found = {}
+
+    @staticmethod
+    def _key(exception: object) -> type[BaseException] | str:
+        if isinstance(exception, str):
+            if not _DOTTED.match(exception):
+                raise TypeError(f"{exception!r} is no dotted name of an exception class, such as 'httpx.ReadTimeout'")
+            return exception
+        if isinstance(exception, type) and issubclass(exception, Exception):
+            return exception
+        what = "an instance; give its class" if isinstance(exception, BaseException) else "no exception class"
+        if isinstance(exception, type) and issubclass(exception, BaseException):
+            what = "not a subclass of Exception, and is never turned into a failure"
+        raise TypeError(f"{exception!r} is {what}: an entry needs a subclass of Exception or its dotted name")
+
+    def find(self, exc: BaseException) -> Entry | None:
+        """Return the entry of the nearest class in the exception's MRO, or None."""
+        kind = type(exc)
+        try:
+            return self._found[kind]
+        except KeyError:
+            found = self._found[kind] = self._search(kind)
+            return found
+
+    def _search(self, kind: type[BaseException]) -> Entry | None:
+        aliases: dict[object, Entry] | None = None
+        for cls in kind.__mro__:
+            entry = self._entries.get(cls) or self._entries.get(f"{cls.__module__}.{cls.__qualname__}")
+            if entry is None:
+                if aliases is None:
+                    aliases = self._aliases()
+                entry = aliases.get(cls)
+            if entry is not None:
+                return entry
+        return None
+
+    def _aliases(self) -> dict[object, Entry]:
+        """Dotted names under which a library re-exports a class, as far as its modules are loaded."""
+        found: dict[object, Entry] = {}
+        for key, entry in self._entries.items():
+            if isinstance(key, str):
+                module, _, name = key.rpartition(".")
+                value = getattr(sys.modules.get(module), name, None)
+                if isinstance(value, type):
+                    found.setdefault(value, entry)
+        return found
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        return f"<ErrorMap with {len(self._entries)} entries>"
+
+
+def _name(key: type[BaseException] | str) -> str:
+    return key if isinstance(key, str) else f"{key.__module__}.{key.__qualname__}"
+
+
+def _details(code: str, details: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if isinstance(details, str):
+        raise ValueError(f"details of {code} must be a list of attribute names, not the text {details!r}")
+    pairs = details.items() if isinstance(details, Mapping) else [(name, name) for name in details]  # type: ignore[attr-defined]
+    checked = []
+    for key, path in pairs:
+        match = _PATH.match(f"exc.{path}")
+        if not isinstance(key, str) or not match or "__" in path:
+            raise ValueError(f"details of {code}: {path!r} is no attribute path of the exception, such as 'invoice_id'")
+        checked.append((key, tuple(path.split("."))))
+    return tuple(checked)

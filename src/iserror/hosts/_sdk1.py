@@ -1,0 +1,104 @@
+"""The wire layer on the 1.x SDK, for its own `FastMCP` and for fastmcp 3.
+
+Its `tools/call` handler catches everything but one exception, so the layer wraps that handler as a whole: a
+protocol error is raised outside of it, where the session sends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mcp import types
+from mcp.server.lowlevel.server import request_ctx
+from mcp.shared.exceptions import McpError
+from mcp.shared.version import SUPPORTED_PROTOCOL_VERSIONS
+
+from iserror.call import Call
+from iserror.guard import ToolErrors
+from iserror.hosts._mcp import client_name, new_call
+from iserror.problem import Problem
+from iserror.wire import serve
+
+# Without an MCP-Protocol-Version header (specification 2025-06-18, transports, protocol version header).
+DEFAULT_HTTP_VERSION = "2025-03-26"
+
+
+class Wire:
+    """What the wire layer needs to know of the 1.x SDK."""
+
+    def __init__(self, is_unknown_tool: Callable[[BaseException], bool] = lambda _: False) -> None:
+        self.is_unknown_tool = is_unknown_tool
+
+    def error_parts(self, result: Any) -> tuple[list[str], object] | None:
+        root = getattr(result, "root", None)
+        if not isinstance(root, types.CallToolResult) or root.isError is not True:
+            return None
+        return [block.text for block in root.content if isinstance(block, types.TextContent)], root.meta
+
+    def error_result(self, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any]) -> Any:
+        return types.ServerResult(
+            types.CallToolResult(
+                content=[types.TextContent(type="text", text=text)],
+                structuredContent=dict(structured) if structured is not None else None,
+                isError=True,
+                _meta=dict(meta),
+            )
+        )
+
+    def protocol_error(self, code: int, message: str, data: Any) -> Exception:
+        return McpError(types.ErrorData(code=code, message=message, data=data))
+
+    def refused_arguments(self, call: Call, texts: list[str]) -> Problem | None:
+        return None
+
+
+def wrap_handler(lowlevel: Any, guard: ToolErrors, wire: Wire, before: Callable[[], None]) -> None:
+    """Put the wire layer round the server's `tools/call` handler.
+
+    Args:
+        lowlevel: The SDK's lowlevel server.
+        guard: The guard.
+        wire: The SDK's forms.
+        before: Called as each request comes in, to see that the inner hooks are still there.
+    """
+    inner = lowlevel.request_handlers[types.CallToolRequest]
+
+    async def handler(request: types.CallToolRequest) -> Any:
+        before()
+        return await serve(wire, _open(lowlevel, guard, request), lambda: inner(request))
+
+    lowlevel.request_handlers[types.CallToolRequest] = handler
+
+
+def _open(lowlevel: Any, guard: ToolErrors, request: types.CallToolRequest) -> Call:
+    context = request_ctx.get(None)
+    meta = getattr(context, "meta", None)
+    call = new_call(guard, request.params.name, request.params.arguments or {}, getattr(meta, "model_extra", None))
+    if context is not None:
+        call.jsonrpc_id = context.request_id
+        call.protocol_version = protocol_version(context)
+    call.facts = lambda: _facts(lowlevel, context)  # type: ignore[method-assign]
+    return call
+
+
+def protocol_version(context: Any) -> str | None:
+    """The revision in force: what the client asked for if supported, else the SDK's latest; None if unknowable."""
+    params = getattr(context.session, "client_params", None)
+    if params is not None:
+        requested = str(params.protocolVersion)
+        return requested if requested in SUPPORTED_PROTOCOL_VERSIONS else types.LATEST_PROTOCOL_VERSION
+    headers = getattr(context.request, "headers", None)
+    if headers is None:
+        return None
+    return headers.get("mcp-protocol-version") or DEFAULT_HTTP_VERSION
+
+
+def _facts(lowlevel: Any, context: Any) -> dict[str, Any]:
+    facts: dict[str, Any] = {"server": lowlevel.name}
+    if context is not None:
+        headers = getattr(context.request, "headers", None)
+        params = getattr(context.session, "client_params", None)
+        facts["session_id"] = headers.get("mcp-session-id") if headers is not None else None
+        facts["client"] = client_name(getattr(params, "clientInfo", None))
+    return facts

@@ -1,0 +1,105 @@
+"""The wire layer on the 2.x SDK, for its own `MCPServer` and for fastmcp 4: a middleware of its chain.
+
+It stands inside the middleware that opens the request's span, so that the span can be marked, and outside of
+every other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from pydantic import RootModel
+
+from iserror.call import Call
+from iserror.guard import ToolErrors
+from iserror.hosts._mcp import client_name, new_call
+from iserror.problem import Problem
+from iserror.protocol import STATELESS_REVISION
+from iserror.wire import serve
+
+# The span's middleware, by name: fastmcp has its own in place of the SDK's.
+_SPAN_MIDDLEWARE: Final = ("OpenTelemetryMiddleware", "FastMCPServerMiddleware")
+
+
+class ErrorResult(RootModel[dict[str, Any]]):
+    """Our error result as it goes out. No plain dict: the SDK's span middleware would put its own `error.type`
+    in place of the code."""
+
+
+class Wire:
+    """What the wire layer needs to know of the 2.x SDK; results are wire dicts here."""
+
+    def __init__(
+        self, server_info: Callable[[], Mapping[str, Any] | None], is_unknown_tool: Callable[[BaseException], bool]
+    ) -> None:
+        self.server_info = server_info
+        self.is_unknown_tool = is_unknown_tool
+
+    def error_parts(self, result: Any) -> tuple[list[str], object] | None:
+        if not isinstance(result, dict) or result.get("isError") is not True:
+            return None
+        content = result.get("content")
+        blocks = content if isinstance(content, list) else []
+        texts = [b["text"] for b in blocks if isinstance(b, dict) and isinstance(b.get("text"), str)]
+        return texts, {k: v for k, v in (result.get("_meta") or {}).items() if not k.startswith("io.modelcontextprotocol/server")}
+
+    def error_result(self, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any]) -> Any:
+        result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True, "_meta": dict(meta)}
+        if structured is not None:
+            result["structuredContent"] = dict(structured)
+        return result
+
+    def protocol_error(self, code: int, message: str, data: Any) -> Exception:
+        return MCPError(code, message, data)
+
+    def refused_arguments(self, call: Call, texts: list[str]) -> Problem | None:
+        return None
+
+
+class CallMiddleware:
+    """The 2.x SDK's middleware that serves `tools/call`; every other message passes."""
+
+    def __init__(self, guard: ToolErrors, lowlevel: Any, wire: Wire, before: Callable[[], None]) -> None:
+        self.guard = guard
+        self.lowlevel = lowlevel
+        self.wire = wire
+        self.before = before
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if ctx.method != "tools/call" or ctx.request_id is None:
+            return await call_next(ctx)
+        self.before()
+        params = ctx.params or {}
+        call = new_call(self.guard, params.get("name"), params.get("arguments") or {}, ctx.meta)
+        call.jsonrpc_id = ctx.request_id
+        call.protocol_version = ctx.protocol_version
+        call.facts = lambda: self._facts(ctx)  # type: ignore[method-assign]
+        result = await serve(self.wire, call, lambda: call_next(ctx))
+        if call.failure is None or not isinstance(result, dict) or result.get("isError") is not True:
+            return result
+        if ctx.protocol_version >= STATELESS_REVISION:
+            # Required from this revision on; the SDK fills it in for handlers only.
+            result["resultType"] = "complete"
+            info = self.wire.server_info()
+            if info is not None:
+                result["_meta"]["io.modelcontextprotocol/serverInfo"] = dict(info)
+        return ErrorResult(result)
+
+    def _facts(self, ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
+        headers = getattr(ctx.request, "headers", None)
+        info = getattr(getattr(ctx.session, "client_params", None), "client_info", None)
+        return {
+            "server": self.lowlevel.name,
+            "session_id": headers.get("mcp-session-id") if headers is not None else None,
+            "client": client_name(info),
+        }
+
+
+def add_middleware(lowlevel: Any, guard: ToolErrors, wire: Wire, before: Callable[[], None]) -> None:
+    """Put the wire layer into the server's chain, right inside the span."""
+    chain = lowlevel.middleware
+    span = [i for i, middleware in enumerate(chain) if type(middleware).__name__ in _SPAN_MIDDLEWARE]
+    chain.insert(span[0] + 1 if span else 0, CallMiddleware(guard, lowlevel, wire, before))

@@ -1,0 +1,169 @@
+"""`FastMCP` of the fastmcp package, 3.x and 4.x.
+
+Two methods of a server are taken over on the instance. `get_tool` is where every tool passes that is about to
+run, whatever registered, mounted, transformed or proxied it. `call_tool` is called twice for a call: outside
+the middleware, where what escapes it is noted, and inside it, where a failure that came quietly through the
+host's logging and tracing becomes an exception again, as middleware expects.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any, Final
+
+from fastmcp.exceptions import AuthorizationError, DisabledError, NotFoundError
+from fastmcp.exceptions import ValidationError as FastMCPValidationError
+from fastmcp.tools.base import ToolResult
+from mcp import types
+
+from iserror.call import Call, current
+from iserror.failure import ToolFailure
+from iserror.guard import ToolErrors
+from iserror.hosts._mcp import HOOKED, hush, validated_by_host
+from iserror.output import schema_error
+from iserror.problem import Problem, protocol_error_data
+from iserror.report import mark_span
+from iserror.toolrun import guard_body, guard_tool
+
+ON_SDK_1: Final = int(version("mcp").partition(".")[0]) < 2
+
+
+class FailureResult(ToolResult):
+    """A failure on its way through the host's dispatch, which logs and traces every exception it sees."""
+
+    def __init__(self, failed: BaseException) -> None:
+        super().__init__(content=[types.TextContent(type="text", text=str(failed))], is_error=True)
+        self.__dict__["failed"] = failed
+
+
+class FastMCPTool:
+    """fastmcp's tool objects."""
+
+    def unwrap(self, exc: BaseException) -> BaseException:
+        if type(exc).__name__ == "_ToolBodyError" and exc.__cause__ is not None:
+            return exc.__cause__
+        return exc
+
+    def argument_error(self, exc: BaseException) -> BaseException | None:
+        # 3.4.0 lets pydantic's own error out, later versions wrap it.
+        inner = exc.__cause__ if isinstance(exc, FastMCPValidationError) else exc
+        return inner if inner is not None and validated_by_host(inner) else None
+
+    def time_limit(self, exc: BaseException, tool: Any) -> float | None:
+        limit = getattr(tool, "timeout", None) or getattr(getattr(tool, "parent_tool", None), "timeout", None)
+        if limit is None or protocol_error_data(exc) is None:
+            return None
+        tb = exc.__traceback__
+        while tb is not None and tb.tb_next is not None:
+            tb = tb.tb_next
+        raised_in = tb.tb_frame.f_globals.get("__name__") if tb is not None else None
+        return float(limit) if raised_in == "fastmcp.tools.function_tool" else None
+
+    def check_output(self, tool: Any, result: Any) -> BaseException | None:
+        schema = tool.output_schema
+        # Subclasses carry something else: a question to the client, a background task.
+        if schema is None or not isinstance(result, ToolResult) or type(result).__name__ == "InputRequiredToolResult":
+            return None
+        return schema_error(schema, result.structured_content)
+
+    def answer(self, failed: BaseException) -> Any:
+        if isinstance(failed, ToolFailure) and failed.failure is not None:
+            mark_span(failed.failure.code)
+            return FailureResult(failed)
+        if protocol_error_data(failed) is not None:
+            return FailureResult(failed)
+        raise failed
+
+
+TOOL: Final = FastMCPTool()
+
+
+def attach(server: Any, guard: ToolErrors) -> None:
+    """Put the wire layer round `tools/call`, and hook look-up and dispatch of one server and those mounted on it."""
+    _hook(server, guard)
+    hush("fastmcp.tools.function_tool", "Tool '")
+    if ON_SDK_1:
+        from iserror.hosts import _sdk1
+
+        class Wire(_sdk1.Wire):
+            def refused_arguments(self, call: Call, texts: list[str]) -> Problem | None:
+                return _refused_by_sdk(server, call, texts)
+
+        _sdk1.wrap_handler(server._mcp_server, guard, Wire(_is_unknown_tool), lambda: None)
+    else:
+        from iserror.hosts import _sdk2
+
+        lowlevel = server._mcp_server
+        wire = _sdk2.Wire(lambda: getattr(lowlevel, "server_info_stamp", None), _is_unknown_tool)
+        _sdk2.add_middleware(lowlevel, guard, wire, lambda: None)
+
+
+def _is_unknown_tool(exc: BaseException) -> bool:
+    return isinstance(exc, (NotFoundError, DisabledError, AuthorizationError))
+
+
+def _refused_by_sdk(server: Any, call: Call, texts: list[str]) -> Problem | None:
+    """With `strict_input_validation` the SDK checks arguments against the schema before fastmcp has a say."""
+    from jsonschema.validators import validator_for
+
+    from iserror.arguments import reasons_of_json
+    from iserror.problem import invalid_arguments
+
+    definition = server._mcp_server._tool_cache.get(call.tool)
+    if definition is None or not texts or not texts[0].startswith("Input validation error"):
+        return None
+    call.output_schema = definition.outputSchema
+    call.annotations = definition.annotations
+    schema = definition.inputSchema
+    errors = validator_for(schema)(schema).iter_errors(dict(call.arguments or {}))
+    return invalid_arguments(reasons_of_json(errors, schema), None)
+
+
+def _hook(server: Any, guard: ToolErrors) -> None:
+    """Take over `get_tool`, `get_tasks` and `call_tool` of a server; a mounted one keeps a guard of its own."""
+    if server.__dict__.get(HOOKED):
+        return
+    find, find_tasks, dispatch = server.get_tool, server.get_tasks, server.call_tool
+
+    async def get_tool(*args: Any, **kwargs: Any) -> Any:
+        tool = await find(*args, **kwargs)
+        if tool is None:
+            return None
+        call = current.get()
+        if call is not None and call.awaiting:
+            call.looked_up = True
+        return _guard(tool, guard)
+
+    async def get_tasks() -> Any:
+        found = await find_tasks()
+        for component in found:
+            guard_body(guard, component)
+        return found
+
+    async def call_tool(*args: Any, **kwargs: Any) -> Any:
+        call = current.get()
+        served = call is not None and call.awaiting and call.parent is None
+        try:
+            result = await dispatch(*args, **kwargs)
+        except BaseException as exc:
+            if served and call is not None:
+                call.escaped = exc
+            raise
+        if isinstance(result, FailureResult):
+            failed: BaseException = result.__dict__["failed"]
+            if served and call is not None:
+                call.escaped = failed
+            raise failed
+        if served and call is not None:
+            call.escaped = None
+        return result
+
+    server.get_tool, server.get_tasks, server.call_tool = get_tool, get_tasks, call_tool
+    server.__dict__[HOOKED] = True
+
+
+def _guard(tool: Any, guard: ToolErrors) -> Any:
+    mounted = getattr(tool, "_server", None)
+    if mounted is not None and hasattr(mounted, "call_tool"):
+        _hook(mounted, guard)
+    return guard_tool(guard, TOOL, tool, "_run")

@@ -1,0 +1,52 @@
+"""Check a result against its tool's output schema, where the host does not."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Final
+
+MAX_CACHED: Final = 1_000
+
+_validators: OrderedDict[int, tuple[Any, Any]] = OrderedDict()
+
+
+class OutputSchemaError(Exception):
+    """A result that does not fit; its text is for the log."""
+
+
+def schema_error(schema: Any, value: Any) -> BaseException | None:
+    """What the schema has against the value, or None.
+
+    Args:
+        schema: The tool's output schema, a dict.
+        value: The result's structured content; None when it has none, which no output schema allows.
+
+    Returns None too when the schema itself cannot be used: the author's mistake must not fail every call.
+    Source: specification 2025-06-18, tools, output schema.
+    """
+    if value is None:
+        return OutputSchemaError("the tool has an output schema and its result no structured content")
+    try:
+        error = next(_validator(schema).iter_errors(value), None)
+    except Exception:  # a schema with a reference that leads nowhere, a regex that does not compile
+        return None
+    if error is None:
+        return None
+    where = ".".join(str(part) for part in error.absolute_path) or "the result"
+    # Not jsonschema's message, which quotes the value.
+    return OutputSchemaError(f"{where}: breaks the schema's {error.validator!r}")
+
+
+def _validator(schema: Any) -> Any:
+    cached = _validators.get(id(schema))
+    if cached is not None and cached[0] is schema:
+        return cached[1]
+    from jsonschema.validators import validator_for
+    from referencing import Registry
+
+    # An empty registry: jsonschema would fetch references from the network.
+    made = validator_for(schema)(schema, registry=Registry())
+    _validators[id(schema)] = (schema, made)
+    if len(_validators) > MAX_CACHED:
+        _validators.popitem(last=False)
+    return made

@@ -1,0 +1,356 @@
+"""From an exception to what is said of it: the one place where a failure gets its meaning.
+
+A `Problem` is what went wrong before it is said of a particular tool; `Problem.failure` says it of one. It
+exists because nested tools share a problem and differ in effect, so that outcome and `retryable` are
+computed again at each layer while code, message and hint stay.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from iserror.errormap import BUILT_IN, Entry, ErrorMap
+from iserror.failure import (
+    Category,
+    Effect,
+    Failure,
+    Outcome,
+    Scalar,
+    ToolFailure,
+    default_outcome,
+    host_tool_errors,
+    parse_retry_after,
+    safe_details,
+    safe_line,
+)
+
+if sys.version_info >= (3, 11):
+    Group = BaseExceptionGroup  # noqa: F821 - a builtin from 3.11 on
+else:
+    from exceptiongroup import BaseExceptionGroup as Group  # comes with anyio, which comes with mcp
+
+MAX_CHAIN: Final = 20
+MAX_LEAVES: Final = 100
+
+# JSON-RPC codes with a meaning of their own (specification 2026-07-28, basic protocol, error codes).
+URL_ELICITATION_REQUIRED: Final = -32042
+MISSING_CLIENT_CAPABILITY: Final = -32021
+
+
+@dataclass(frozen=True)
+class ProtocolProblem:
+    """A failed request: it leaves as a JSON-RPC error. `untouched` errors are control flow, not failures."""
+
+    exception: BaseException
+    code: int
+    message: str
+    data: Any = None
+    untouched: bool = False
+    name: str | None = None
+    """Which of the library's codes it stands for, if one; for the log."""
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A failed execution, not yet said of a tool."""
+
+    code: str
+    category: Category
+    message: str
+    hint: str | None = None
+    can_help: bool = False
+    retry_after: float | None = None
+    outcome: Outcome | None = None
+    details: Mapping[str, Scalar] | None = None
+    exception: BaseException | None = None
+    mapped: bool = True
+    declared: bool = False
+    """Whether the author stated the outcome, so that an outer tool keeps it."""
+    nested: bool = False
+    """Whether it comes from a tool that this one called; what that one says of its effect is its own."""
+    envelope: Failure | None = None
+    """What a server behind this one said; it is passed on as it is."""
+    meta: Mapping[str, Any] | None = None
+    """The `_meta` of an error result that was returned, without our own key."""
+    fields: Sequence[str] = field(default=())
+    """Names of the declared arguments that did not fit; for the log."""
+
+    @property
+    def is_crash(self) -> bool:
+        return self.code in ("INTERNAL_ERROR", "INVALID_OUTPUT")
+
+    def failure(self, *, tool: str, effect: Effect, request_id: str, trace_id: str | None) -> Failure:
+        """Say the problem of one tool.
+
+        Args:
+            tool: The tool's name as the caller used it, cleaned.
+            effect: What that tool does; decides with the outcome whether a repeat is safe.
+            request_id: 32 hex digits.
+            trace_id: 32 hex digits or None.
+        """
+        if self.envelope is not None and not self.nested:
+            return self.envelope
+        outcome: Outcome = self.outcome or default_outcome(self.category)
+        if effect == "read":
+            outcome = "not_applied"
+        elif self.nested and outcome == "not_applied" and effect == "write" and not self.declared:
+            outcome = "unknown"
+        retryable = self.can_help and (effect != "write" or outcome == "not_applied")
+        return Failure(
+            code=self.code,
+            message=safe_line(self.message),
+            hint=safe_line(self.hint, empty="") or None if self.hint else None,
+            retryable=retryable,
+            retry_after=self.retry_after if retryable else None,
+            outcome=outcome,
+            category=self.category,
+            tool=tool,
+            request_id=request_id,
+            trace_id=trace_id,
+            details=(safe_details(self.details) or None) if self.details else None,
+        )
+
+
+def built_in(
+    code: str,
+    message: str,
+    *,
+    exception: BaseException | None = None,
+    outcome: Outcome | None = None,
+    can_help: bool = False,
+    **more: Any,
+) -> Problem:
+    """Make a problem with one of the library's own codes."""
+    return Problem(
+        code, BUILT_IN[code], message, exception=exception, outcome=outcome, can_help=can_help, mapped=False, **more
+    )
+
+
+def crash(exc: BaseException) -> Problem:
+    """An exception that nobody foresaw: nothing of its text is said."""
+    return built_in(
+        "INTERNAL_ERROR", "The tool failed because of an error on the server.", exception=exc, outcome="unknown"
+    )
+
+
+def timeout(exc: BaseException | None, seconds: float | None = None) -> Problem:
+    """The tool's own time limit ran out, the host's or the guard's."""
+    within = f" within {seconds:g} s" if seconds else ""
+    return built_in(
+        "TIMEOUT", f"The tool did not finish{within}.", exception=exc, outcome="unknown", can_help=True
+    )
+
+
+def invalid_output(exc: BaseException | None) -> Problem:
+    """The body ran to its end and returned what the tool's output schema does not allow."""
+    return built_in(
+        "INVALID_OUTPUT",
+        "The tool ran, but its result does not fit its output schema.",
+        exception=exc,
+        outcome="applied",
+    )
+
+
+def invalid_arguments(reasons: Sequence[tuple[str, str]], exc: BaseException | None) -> Problem:
+    """Arguments that do not fit: `reasons` are pairs of a declared field and the broken rule."""
+    said = "; ".join(f"{name}: {rule}" if name else rule for name, rule in reasons[:10])
+    return built_in(
+        "INVALID_ARGUMENTS",
+        said or "the arguments do not fit the tool's input schema",
+        exception=exc,
+        outcome="not_applied",
+        fields=[name for name, _ in reasons],
+    )
+
+
+def of_tool_failure(exc: ToolFailure) -> Problem:
+    """The problem behind a `ToolFailure`: the inner guard's own, or what the author raised it with."""
+    if exc._problem is not None:
+        return replace(exc._problem, nested=True)
+    return Problem(
+        code=exc.code,
+        category=exc.category,
+        message=exc.message,
+        hint=exc.hint,
+        can_help=exc.retryable,
+        retry_after=exc.retry_after,
+        outcome=exc.outcome,
+        details=exc.details,
+        exception=exc,
+        declared=exc.outcome is not None,
+    )
+
+
+def of_entry(entry: Entry, exc: BaseException) -> Problem:
+    """What the map says of this exception."""
+    wait = entry.retry_after
+    if callable(wait):
+        try:
+            wait = wait(exc)  # type: ignore[assignment]
+        except Exception:  # the author's function; a wait that is not known is left out
+            wait = None
+    return Problem(
+        code=entry.code,
+        category=entry.category,
+        message=entry.message.render(exc),
+        hint=entry.hint.render(exc) if entry.hint else None,
+        can_help=entry.retryable,
+        retry_after=parse_retry_after(wait),
+        outcome=entry.outcome,
+        details=entry.details_of(exc),
+        exception=exc,
+        declared=entry.outcome is not None,
+    )
+
+
+def text_of(exc: BaseException) -> str:
+    """`str(exc)`, whatever it does."""
+    try:
+        text = str(exc)
+    except Exception:
+        return ""
+    return text if isinstance(text, str) else ""
+
+
+def protocol_error_data(exc: BaseException) -> tuple[int, str, Any] | None:
+    """Code, message and data if this is an SDK's protocol error (`McpError`, `MCPError`), else None."""
+    if not any(c.__name__ in ("McpError", "MCPError") and _package(c.__module__) == "mcp" for c in type(exc).__mro__):
+        return None
+    error = getattr(exc, "error", None)
+    code = getattr(error, "code", None)
+    if isinstance(code, bool) or not isinstance(code, int):
+        return -32603, "", None
+    return code, str(getattr(error, "message", "")), getattr(error, "data", None)
+
+
+_ON_PURPOSE: Final = ("fastmcp.server.middleware", "fastmcp.server.tasks")
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def raised_by_sdk(exc: BaseException) -> bool:
+    """Whether the SDK raised it: the innermost traceback frame lies inside the `mcp` or `fastmcp` package.
+
+    A session raises the same class for a refused sampling request or a failed upstream call that an
+    author raises on purpose, and only the place tells them apart. What fastmcp's middleware raises (rate
+    limiting, say) counts as the author's, who chose it; what its task routing raises is about the request.
+    """
+    tb = exc.__traceback__
+    if tb is None:
+        return False
+    while tb.tb_next is not None:
+        tb = tb.tb_next
+    module = str(tb.tb_frame.f_globals.get("__name__", ""))
+    return _package(module) in ("mcp", "fastmcp") and not module.startswith(_ON_PURPOSE)
+
+
+def leaves(group: BaseException) -> Iterator[BaseException]:
+    """The exceptions inside nested groups, in order, a hundred at most."""
+    stack, count = [group], 0
+    while stack and count < MAX_LEAVES:
+        exc = stack.pop()
+        if isinstance(exc, Group):
+            stack.extend(reversed(exc.exceptions))
+        else:
+            count += 1
+            yield exc
+
+
+def resolve(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | ProtocolProblem:
+    """Say what an exception means. Never raises: what goes wrong here makes the exception a crash."""
+    try:
+        return _resolve(exc, maps)
+    except Exception:  # a property, a `__str__`, an `__eq__` of the user's classes may raise anything
+        return crash(exc)
+
+
+def _resolve(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | ProtocolProblem:
+    if isinstance(exc, ToolFailure):
+        return of_tool_failure(exc)
+    protocol = protocol_error_data(exc)
+    if protocol is not None:
+        code, message, data = protocol
+        if code in (URL_ELICITATION_REQUIRED, MISSING_CLIENT_CAPABILITY):
+            return ProtocolProblem(exc, code, message, data, untouched=True)
+        if not raised_by_sdk(exc):
+            return ProtocolProblem(exc, code, message, data)
+    if isinstance(exc, Group):
+        return _resolve_group(exc, maps)
+    host_error = isinstance(exc, host_tool_errors())
+    for link in _chain(exc):
+        if link is not exc and isinstance(link, Group):
+            inner = _resolve_group(link, maps)
+            if isinstance(inner, Problem) and inner.mapped:
+                return replace(inner, exception=exc)
+            continue
+        entry = _find(link, maps)
+        if entry is not None and not (link is exc and host_error and _is_catch_all(link, maps, entry)):
+            return replace(of_entry(entry, link), exception=exc)
+    if host_error:
+        return built_in(
+            "TOOL_ERROR",
+            text_of(exc) or "The tool refused the call.",
+            exception=exc,
+            outcome="not_applied",
+        )
+    return crash(exc)
+
+
+def _find(exc: BaseException, maps: Sequence[ErrorMap]) -> Entry | None:
+    for errors in maps:
+        entry = errors.find(exc)
+        if entry is not None:
+            return entry
+    return None
+
+
+def _is_catch_all(exc: BaseException, maps: Sequence[ErrorMap], entry: Entry) -> bool:
+    """Whether the entry was found through `Exception` itself: too far to speak for a host's `ToolError`."""
+    return _find(Exception(), maps) is entry
+
+
+def _chain(exc: BaseException) -> Iterator[BaseException]:
+    """The exception, then what it came from: `__cause__`, else `__context__` unless it is suppressed."""
+    seen: set[int] = set()
+    link: BaseException | None = exc
+    while link is not None and id(link) not in seen and len(seen) < MAX_CHAIN:
+        seen.add(id(link))
+        yield link
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+
+
+# Least certain first: what may have happened outweighs what did not.
+_CERTAINTY: Final = {"unknown": 0, "partial": 1, "applied": 2, "not_applied": 3}
+
+
+def _resolve_group(group: BaseException, maps: Sequence[ErrorMap]) -> Problem | ProtocolProblem:
+    entry = _find(group, maps)
+    if entry is not None and _find(Exception(), maps) is not entry:
+        return of_entry(entry, group)
+    found = list(leaves(group))
+    if not found:
+        return crash(group)
+    if len({type(leaf) for leaf in found}) == 1:
+        found = found[:1]
+    problems = [_resolve(leaf, maps) for leaf in found]
+    said = [p for p in problems if isinstance(p, Problem)]
+    worst = min(
+        said,
+        key=lambda p: (not p.is_crash, p.can_help, _CERTAINTY[p.outcome or default_outcome(p.category)]),
+        default=None,
+    )
+    # A crash outweighs the rest; a protocol error outweighs a failure that the model could act on.
+    for problem in problems:
+        if isinstance(problem, ProtocolProblem) and (worst is None or not worst.is_crash):
+            return problem
+    assert worst is not None
+    return replace(worst, exception=group)
+
+
+Hook = Callable[[BaseException, Failure], object]

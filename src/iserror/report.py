@@ -1,0 +1,136 @@
+"""What the operator gets of a failed call: one line, the hook, the span's status. Never fails."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Final
+
+from iserror.call import Call
+from iserror.excinfo import describe
+from iserror.errormap import BUILT_IN
+from iserror.failure import Failure, default_outcome, safe_name
+from iserror.logs import SCHEMA_VERSION, emit, fingerprint, tell_once
+from iserror.problem import Problem, ProtocolProblem
+from iserror.redact import redact
+
+# JSON-RPC's own codes in gRPC's words.
+_CATEGORIES: Final = {-32600: "invalid_argument", -32601: "unimplemented", -32602: "invalid_argument", -32603: "internal"}
+
+
+def report(call: Call, *, handled: str | None = None) -> None:
+    """Log the call's failure, call the hook, mark the span.
+
+    Args:
+        call: A call whose `problem` and `failure` are set.
+        handled: Why the client does not see this failure (`retried`, `recovered`), if so.
+    """
+    problem, failure = call.problem, call.failure
+    if not isinstance(problem, Problem) or failure is None:
+        return
+    more: dict[str, Any] = {"fields": list(problem.fields)} if problem.fields else {}
+    if handled:
+        more["handled"] = handled
+    if problem.envelope is not None and failure.request_id != call.request_id:
+        more["upstream_request_id"] = failure.request_id
+    line = _line(call, problem.exception)
+    line.update(
+        code=failure.code,
+        category=failure.category,
+        retryable=failure.retryable,
+        outcome=failure.outcome,
+        mapped=problem.mapped,
+        **more,
+    )
+    _hide_arguments(line, failure)
+    emit("error" if problem.is_crash else "warning", "tool_failed", _exception_last(line))
+    hook = call.guard.on_error
+    if hook is not None:
+        try:
+            hook(problem.exception if problem.exception is not None else Exception(failure.text), failure)
+        except Exception as exc:  # the hook is the author's; the answer does not depend on it
+            tell_once(f"hook {type(exc)}", f"the on_error hook raised {type(exc).__name__}; results are not affected")
+    if not handled:
+        mark_span(failure.code)
+
+
+def report_protocol(call: Call, problem: ProtocolProblem, *, level: str = "warning") -> None:
+    """Log an error that leaves as a JSON-RPC error."""
+    line = _line(call, problem.exception)
+    category = BUILT_IN.get(problem.name or "") or _CATEGORIES.get(problem.code, "unknown")
+    line.update(
+        jsonrpc_error_code=problem.code,
+        code=problem.name or str(problem.code),
+        category=category,
+        retryable=False,
+        outcome=default_outcome(category) if call.effect == "write" else "not_applied",
+        mapped=False,
+    )
+    _hide_arguments(line, problem.failure)
+    emit(level, "protocol_error", _exception_last(line))
+    mark_span(problem.name or str(problem.code))
+
+
+def _hide_arguments(line: dict[str, Any], failure: Failure | None) -> None:
+    """Of arguments that do not fit, the log has the safe words too: a location may be a key of the caller's."""
+    if failure is not None and failure.code == "INVALID_ARGUMENTS" and "exception" in line:
+        line["exception"][0]["message"] = failure.message
+
+
+def report_cancelled(call: Call) -> None:
+    """Log that a call ended because its caller gave it up: no failure, and no answer."""
+    emit("info", "tool_cancelled", _line(call, None))
+
+
+def report_returned(call: Call) -> None:
+    """Log that a tool's success reads like an error: its author should raise instead."""
+    emit("warning", "error_returned", _line(call, None))
+
+
+def mark_span(code: str) -> None:
+    """Give the current OpenTelemetry span status ERROR and the code, no text.
+
+    Nobody has a span unless the API is loaded, so it is never imported for this.
+    Source: OpenTelemetry semantic conventions, `error.type`.
+    """
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return
+    try:
+        span = trace.get_current_span()
+        if span.is_recording():
+            span.set_attribute("error.type", code)
+            span.set_status(trace.Status(trace.StatusCode.ERROR))
+    except Exception as exc:  # an exporter or processor of the user's
+        tell_once(f"span {type(exc)}", f"the span could not be marked ({type(exc).__name__}); results are not affected")
+
+
+def _line(call: Call, exc: BaseException | None) -> dict[str, Any]:
+    arguments = call.arguments
+    line: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "server": None,
+        "tool": safe_name(call.tool),
+        "request_id": call.request_id,
+        "trace_id": call.trace_id,
+        "jsonrpc_id": call.jsonrpc_id,
+        "protocol_version": call.protocol_version,
+        **call.facts(),
+        "duration_ms": round((time.perf_counter_ns() - call.started) / 1e6, 3),
+        "fingerprint": fingerprint(call.tool, arguments),
+    }
+    if call.guard.log_arguments and arguments is not None:
+        line["arguments"] = redact(dict(arguments), profile="log")
+    if exc is not None:
+        try:
+            line["exception"] = describe(exc)
+        except Exception as failed:  # an object that resists being described; its type is safe to name
+            line["exception"] = [{"type": type(exc).__qualname__, "message": f"[{type(failed).__name__}]", "frames": []}]
+    return {key: value for key, value in line.items() if value is not None}
+
+
+def _exception_last(line: dict[str, Any]) -> dict[str, Any]:
+    """The longest part at the end, where it is out of the way of the eye."""
+    if "exception" in line:
+        line["exception"] = line.pop("exception")
+    return line

@@ -1,0 +1,192 @@
+"""The outermost layer of a served call: what ended it, in which channel the answer goes, and in what form.
+
+Hosts differ in how a call reaches this layer (`iserror.hosts`); what is said is decided here, so that the same
+failure gives the same bytes on each.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Protocol, TypeVar
+
+from iserror import returned
+from iserror.call import Call
+from iserror.failure import Failure, safe_line, safe_name
+from iserror.guard import must_pass, problem_of, remember
+from iserror.problem import (
+    Problem,
+    ProtocolProblem,
+    built_in,
+    crash,
+    invalid_output,
+    raised_by_sdk,
+)
+from iserror.protocol import INVALID_PARAMS, MAX_DATA, json_size, protocol_parts
+from iserror.redact import redact
+from iserror.report import report, report_cancelled
+
+R = TypeVar("R")
+
+TOOL_FAILURE_KEY: Final = "io.modelcontextprotocol/toolFailure"
+
+# SEP-1303 made invalid arguments a tool execution error with this revision.
+RESULT_REVISION: Final = "2025-11-25"
+
+
+class WireHost(Protocol):
+    """What a host's adapter knows and this layer does not."""
+
+    def error_parts(self, result: Any) -> tuple[list[str], object] | None:
+        """Texts and `_meta` of an error result; None for anything else."""
+
+    def error_result(self, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any]) -> Any:
+        """The host's own error result."""
+
+    def protocol_error(self, code: int, message: str, data: Any) -> Exception:
+        """The exception that the host sends as this JSON-RPC error."""
+
+    def is_unknown_tool(self, exc: BaseException) -> bool:
+        """Whether this is the host's way of saying that there is no such tool for this caller."""
+
+    def refused_arguments(self, call: Call, texts: list[str]) -> Problem | None:
+        """The problem, if the host refused the arguments before it looked for the tool."""
+
+
+async def serve(host: WireHost, call: Call, invoke: Callable[[], Awaitable[R]]) -> R | Any:
+    """Run a served call in its own scope and return the result, ours or the host's.
+
+    Raises:
+        Exception: The host's protocol error, or what has to pass (cancellation, the SDK's own errors).
+    """
+    result: Any = None
+    ended: BaseException | None = None
+    call.awaiting = True
+    call.enter()
+    try:
+        try:
+            result = await invoke()
+        except BaseException as exc:
+            ended = exc
+        try:
+            settled = _settle(host, call, result, ended)
+        except Exception as exc:  # the guard never fails: what went wrong in it is a crash like any other
+            settled = answer(host, call, crash(ended or exc))
+    finally:
+        call.leave()
+    if isinstance(settled, BaseException):
+        raise settled
+    return settled
+
+
+def _settle(host: WireHost, call: Call, result: Any, ended: BaseException | None) -> Any:
+    if ended is not None and must_pass(ended):
+        report_cancelled(call)
+        return ended
+    parts = host.error_parts(result) if ended is None else None
+    if ended is None and parts is None:
+        if call.problem is not None:
+            # A middleware answered in the failure's place. The client has a result; the operator has the line.
+            report(call, handled="recovered")
+        return result
+    problem = call.problem or _outside_the_tool(host, call, parts, ended)
+    if problem is None:
+        return ended if ended is not None else result
+    return answer(host, call, problem)
+
+
+def _outside_the_tool(
+    host: WireHost, call: Call, parts: tuple[list[str], object] | None, ended: BaseException | None
+) -> Problem | ProtocolProblem | None:
+    """The call ended badly and no tool failed: the host or a middleware did. None leaves it as it is."""
+    exc = call.escaped or ended
+    if exc is not None:
+        if call.unknown_tool or host.is_unknown_tool(exc):
+            return unknown_tool(call, exc)
+        if ended is not None and call.escaped is None and raised_by_sdk(exc):
+            # Malformed requests, protocol state: the SDK's own answer to the host.
+            return None
+        return problem_of(exc, call.maps)
+    texts, meta = parts or ([], None)
+    if call.unknown_tool:
+        return unknown_tool(call, None)
+    refused = None if call.looked_up else host.refused_arguments(call, texts)
+    if refused is not None:
+        return refused
+    if call.returned and texts and texts[0].startswith("Output validation error"):
+        return invalid_output(None)
+    return returned.from_parts(texts, meta)
+
+
+def unknown_tool(call: Call, exc: BaseException | None) -> Problem | ProtocolProblem:
+    """There is no such tool, or none that this caller may see; both look the same."""
+    message = f"Unknown tool: {safe_name(call.tool)}"
+    if call.guard.unknown_tool == "result":
+        return built_in("UNKNOWN_TOOL", message, exception=exc, outcome="not_applied")
+    return ProtocolProblem(exc or LookupError(message), INVALID_PARAMS, message, name="UNKNOWN_TOOL")
+
+
+def answer(host: WireHost, call: Call, problem: Problem | ProtocolProblem) -> Any:
+    """Report the problem and make the host's result of it, or the exception that is its JSON-RPC error."""
+    if isinstance(problem, Problem):
+        if call.problem is not problem or call.failure is None:
+            remember(call, problem)
+        failure = call.failure
+        assert failure is not None
+        if failure.code != "INVALID_ARGUMENTS" or not _arguments_are_protocol(call):
+            report(call)
+            return _result(host, call, problem, failure)
+        message = safe_line(f"Invalid arguments for tool {failure.tool}: {failure.message}")
+        problem = ProtocolProblem(
+            problem.exception or ValueError(message), INVALID_PARAMS, message, name=failure.code, failure=failure
+        )
+    return host.protocol_error(*protocol_parts(call, problem))
+
+
+def _arguments_are_protocol(call: Call) -> bool:
+    setting = call.guard.invalid_arguments
+    if setting != "auto":
+        return setting == "protocol"
+    return call.protocol_version is not None and call.protocol_version < RESULT_REVISION
+
+
+def _result(host: WireHost, call: Call, problem: Problem, failure: Failure) -> Any:
+    envelope = failure.to_wire()
+    meta = redacted_meta(problem.meta)
+    meta[returned.FAILURE_KEY] = envelope
+    if call.guard.tool_failure_meta and TOOL_FAILURE_KEY not in meta:
+        meta[TOOL_FAILURE_KEY] = draft_tool_failure(failure)
+    setting = call.guard.structured
+    structured = setting == "always" or (setting == "auto" and call.output_schema is None)
+    return host.error_result(failure.text, dict(envelope) if structured else None, meta)
+
+
+def redacted_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The `_meta` that came with a returned error, redacted and bounded."""
+    if not meta:
+        return {}
+    safe = redact(dict(meta))
+    return safe if isinstance(safe, dict) and json_size(safe) <= MAX_DATA else {}
+
+
+_GOVERNANCE: Final = frozenset({"unauthenticated", "permission_denied"})
+_RELIABILITY: Final = frozenset({"unavailable", "deadline_exceeded", "resource_exhausted", "aborted"})
+
+
+def draft_tool_failure(failure: Failure) -> dict[str, Any]:
+    """The draft's shape (SEP-3313): `retryable` only for class `reliability`, times in epoch milliseconds."""
+    kind = "capability"
+    if failure.category in _GOVERNANCE:
+        kind = "governance"
+    elif failure.retryable or failure.category in _RELIABILITY:
+        kind = "reliability"
+    draft: dict[str, Any] = {
+        "class": kind,
+        "code": failure.code,
+        "retryable": failure.retryable,
+        "correlationId": failure.request_id,
+        "agentGuidance": failure.hint or failure.advice,
+    }
+    if failure.retry_after is not None:
+        draft["retryNotBefore"] = int((time.time() + failure.retry_after) * 1000)
+    return draft
