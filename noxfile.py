@@ -45,7 +45,9 @@ def _interpreter(version: str) -> str | None:
         *sorted(map(str, roots.glob(f"{version}.*/bin/python")), reverse=True),
     ]
     for path in filter(None, candidates):
-        asked = subprocess.run([path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], capture_output=True, text=True)
+        asked = subprocess.run(
+            [path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], capture_output=True, text=True
+        )
         if asked.returncode == 0 and asked.stdout.strip() == version:
             return str(Path(path).absolute())
     return None
@@ -58,7 +60,7 @@ OLDEST, NEWEST = next(iter(FOUND)), next(reversed(FOUND))
 def _cells() -> list[tuple[str, str]]:
     """Low versions on the oldest Python; the newest of each host there, on the newest, and on this one."""
     cells = []
-    here = "%d.%d" % sys.version_info[:2]
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
     for host in HOSTS:
         pythons = {OLDEST} if host.endswith("-low") else {OLDEST, here, NEWEST}
         # fastmcp 4.1 and newer ask for Python 3.11.

@@ -35,7 +35,9 @@ class Lines(list[dict[str, Any]]):
 
     def read(self) -> list[dict[str, Any]]:
         """All lines, oldest first."""
-        return [json.loads(line) for file in sorted(self.folder.glob("*.jsonl")) for line in file.read_text().splitlines()]
+        return [
+            json.loads(line) for file in sorted(self.folder.glob("*.jsonl")) for line in file.read_text().splitlines()
+        ]
 
 
 @pytest.fixture

@@ -75,7 +75,11 @@ def protocol_error(code: int, message: str, data: Any = None) -> Exception:
 def error_result(text: str, *, meta: dict[str, Any] | None = None, structured: Any = None) -> Any:
     """The SDK's own error result, as a tool returns it."""
     content = [TextContent(type="text", text=text)]
-    names = {"isError": True, "structuredContent": structured} if ON_SDK_1 else {"is_error": True, "structured_content": structured}
+    names = (
+        {"isError": True, "structuredContent": structured}
+        if ON_SDK_1
+        else {"is_error": True, "structured_content": structured}
+    )
     return CallToolResult(content=content, _meta=meta, **names)
 
 
@@ -85,7 +89,9 @@ def host_error_result(text: str, *, meta: dict[str, Any] | None = None, structur
         return error_result(text, meta=meta, structured=structured)
     from fastmcp.tools.base import ToolResult
 
-    return ToolResult(content=[TextContent(type="text", text=text)], structured_content=structured, meta=meta, is_error=True)
+    return ToolResult(
+        content=[TextContent(type="text", text=text)], structured_content=structured, meta=meta, is_error=True
+    )
 
 
 def annotations(**hints: bool) -> Any:
@@ -138,7 +144,9 @@ async def over_stdio(script: str, *arguments: str, errlog: Any = None) -> AsyncI
     from mcp.client.stdio import stdio_client
 
     with open(os.devnull, "w") as nowhere:
-        parameters = StdioServerParameters(command=sys.executable, args=[str(ROOT / script), *arguments], env=dict(os.environ))
+        parameters = StdioServerParameters(
+            command=sys.executable, args=[str(ROOT / script), *arguments], env=dict(os.environ)
+        )
         transport = stdio_client(parameters, errlog=errlog or nowhere)
         if ON_SDK_1:
             async with transport as (read, write), ClientSession(read, write) as session:
@@ -204,7 +212,9 @@ class RawStdio:
     `noise` collects what came on stdout and is no JSON.
     """
 
-    def __init__(self, script: str, *arguments: str, version: str = "2025-06-18", env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, script: str, *arguments: str, version: str = "2025-06-18", env: dict[str, str] | None = None
+    ) -> None:
         self.process = subprocess.Popen(
             [sys.executable, str(ROOT / script), *arguments],
             stdin=subprocess.PIPE,

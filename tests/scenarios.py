@@ -22,7 +22,6 @@ from typing_extensions import Annotated  # noqa: UP035 - one import for all Pyth
 from iserror import ErrorMap, ToolErrors, ToolFailure
 from tests.hosts import (
     ToolError,
-    annotations,
     error_result,
     host_error_result,
     new_server,
@@ -157,32 +156,67 @@ def _invalid(tool: str, message: str, arguments: dict[str, Any], **more: Any) ->
 
 
 SCENARIOS = [
-    *(_same(f"not_found_{kind}", *NOT_FOUND, **NOT_FOUND_MORE, schema=kind.endswith("typed")) for kind in ("sync", "async", "sync_typed", "async_typed")),
-    *(_same(f"crash_{kind}", *CRASH, schema=kind.endswith("typed")) for kind in ("sync", "async", "sync_typed", "async_typed")),
+    *(
+        _same(f"not_found_{kind}", *NOT_FOUND, **NOT_FOUND_MORE, schema=kind.endswith("typed"))
+        for kind in ("sync", "async", "sync_typed", "async_typed")
+    ),
+    *(
+        _same(f"crash_{kind}", *CRASH, schema=kind.endswith("typed"))
+        for kind in ("sync", "async", "sync_typed", "async_typed")
+    ),
     _same("crash_reading", *SAFE_CRASH),
     _same("exit_sync", *CRASH),
     _same("exit_async", *CRASH),
     _same("stop_iteration", *CRASH),
     _same("stray_cancel", *CRASH),
     _same(
-        "busy", "BILLING_BUSY", "The billing service is busy.", "unavailable", "not_applied", "may be repeated after 2 s",
-        retryable=True, retry_after=2.0,
+        "busy",
+        "BILLING_BUSY",
+        "The billing service is busy.",
+        "unavailable",
+        "not_applied",
+        "may be repeated after 2 s",
+        retryable=True,
+        retry_after=2.0,
     ),
     _same(
-        "lost_write", "PAYMENT_UNKNOWN", "The payment service did not answer.", "deadline_exceeded", "unknown", UNSURE,
+        "lost_write",
+        "PAYMENT_UNKNOWN",
+        "The payment service did not answer.",
+        "deadline_exceeded",
+        "unknown",
+        UNSURE,
         hint="Look the payment up with get_payment.",
     ),
     _same(
-        "lost_read", "PAYMENT_UNKNOWN", "The payment service did not answer.", "deadline_exceeded", "not_applied",
-        "may be repeated", hint="Look the payment up with get_payment.", retryable=True,
+        "lost_read",
+        "PAYMENT_UNKNOWN",
+        "The payment service did not answer.",
+        "deadline_exceeded",
+        "not_applied",
+        "may be repeated",
+        hint="Look the payment up with get_payment.",
+        retryable=True,
     ),
     _same(
-        "lost_idempotent", "PAYMENT_UNKNOWN", "The payment service did not answer.", "deadline_exceeded", "unknown",
-        "may be repeated", hint="Look the payment up with get_payment.", retryable=True,
+        "lost_idempotent",
+        "PAYMENT_UNKNOWN",
+        "The payment service did not answer.",
+        "deadline_exceeded",
+        "unknown",
+        "may be repeated",
+        hint="Look the payment up with get_payment.",
+        retryable=True,
     ),
     _same(
-        "tool_failure", "CARD_DECLINED", "The card was declined.", "failed_precondition", "not_applied", CHANGE,
-        hint="Ask for another card.", details={"attempts": 1},
+        "tool_failure",
+        "CARD_DECLINED",
+        "The card was declined.",
+        "failed_precondition",
+        "not_applied",
+        CHANGE,
+        hint="Ask for another card.",
+        details={"attempts": 1},
     ),
     _same("tool_error", "TOOL_ERROR", "order 7 is closed", "failed_precondition", "not_applied", CHANGE),
     _same("tool_error_caused", *NOT_FOUND, **NOT_FOUND_MORE),
@@ -194,7 +228,13 @@ SCENARIOS = [
     Scenario("succeed", {"result": {"content": [{"type": "text", "text": "done"}], "isError": False}}, "done"),
     Scenario(
         "protocol",
-        {"error": {"code": -31001, "message": "tenant is not provisioned", "data": {"tenant": "t1", "iserror/request_id": "<id>"}}},
+        {
+            "error": {
+                "code": -31001,
+                "message": "tenant is not provisioned",
+                "data": {"tenant": "t1", "iserror/request_id": "<id>"},
+            }
+        },
         None,
     ),
     Scenario(
@@ -202,17 +242,32 @@ SCENARIOS = [
         {"error": {"code": -32603, "message": "my own code", "data": {"iserror/request_id": "<id>"}}},
         None,
     ),
-    Scenario("no_such_tool", {"error": {"code": -32602, "message": "Unknown tool: no_such_tool", "data": {"iserror/request_id": "<id>"}}}, None),
+    Scenario(
+        "no_such_tool",
+        {"error": {"code": -32602, "message": "Unknown tool: no_such_tool", "data": {"iserror/request_id": "<id>"}}},
+        None,
+    ),
     *(
-        Scenario(tool, failed(tool, "RETURNED_ERROR", "order 7 is gone", "unknown", "unknown", UNSURE, schema=tool.endswith("typed"))[0], None)
+        Scenario(
+            tool,
+            failed(
+                tool, "RETURNED_ERROR", "order 7 is gone", "unknown", "unknown", UNSURE, schema=tool.endswith("typed")
+            )[0],
+            None,
+        )
         for tool in ("returned_sdk", "returned_sdk_typed", "returned_host", "returned_host_typed")
     ),
     *(
         Scenario(
             tool,
             failed(
-                tool, "INVALID_OUTPUT", "The tool ran, but its result does not fit its output schema.", "internal", "applied",
-                "it took effect, check before any further call", schema=True,
+                tool,
+                "INVALID_OUTPUT",
+                "The tool ran, but its result does not fit its output schema.",
+                "internal",
+                "applied",
+                "it took effect, check before any further call",
+                schema=True,
             )[0],
             None,
         )
@@ -232,7 +287,9 @@ def _tools(wrap: Callable[..., Any]) -> list[tuple[str, Any, dict[str, Any]]]:
         made = wrap(**options)(fn) if options else wrap()(fn)
         tools.append((name or fn.__name__, made, settings))
 
-    def failing(exc: Callable[[], BaseException], name: str, options: dict[str, Any] | None = None, **settings: Any) -> None:
+    def failing(
+        exc: Callable[[], BaseException], name: str, options: dict[str, Any] | None = None, **settings: Any
+    ) -> None:
         def body():  # type: ignore[no-untyped-def]  # no return type: no output schema
             raise exc()
 
@@ -264,7 +321,9 @@ def _tools(wrap: Callable[..., Any]) -> list[tuple[str, Any, dict[str, Any]]]:
     failing(PaymentLost, "lost_read", {"effect": "read"})
     failing(PaymentLost, "lost_idempotent", {"effect": "idempotent"})
     failing(
-        lambda: ToolFailure("CARD_DECLINED", "The card was declined.", hint="Ask for another card.", details={"attempts": 1}),
+        lambda: ToolFailure(
+            "CARD_DECLINED", "The card was declined.", hint="Ask for another card.", details={"attempts": 1}
+        ),
         "tool_failure",
     )
     failing(lambda: ToolError("order 7 is closed"), "tool_error")
@@ -290,7 +349,7 @@ def _tools(wrap: Callable[..., Any]) -> list[tuple[str, Any, dict[str, Any]]]:
         try:
             raise InvoiceNotFound("INV-42")
         except InvoiceNotFound:
-            raise ValueError(DSN)  # noqa: B904 - the implicit context is the point
+            raise ValueError(DSN)
 
     async def fan_out(*errors: Exception) -> None:
         import anyio

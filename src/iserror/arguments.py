@@ -131,7 +131,9 @@ def _from_pydantic(errors: Sequence[Mapping[str, Any]], schema: Mapping[str, Any
         if kind in ("extra_forbidden", "unexpected_keyword_argument", "unexpected_positional_argument"):
             # The last part of the location is the caller's own word.
             name = _declared(location[:-1], schema)
-            rule = "has an argument that this tool does not have" if name else "an argument that this tool does not have"
+            rule = (
+                "has an argument that this tool does not have" if name else "an argument that this tool does not have"
+            )
         elif not name and kind.startswith("missing"):
             name, rule = "", "an argument is missing"
         found.append((name, rule))
@@ -146,7 +148,9 @@ def _rule(kind: str, context: object) -> str:
             return safe_line(words.format_map({key: values[key] for key in re.findall(r"\{(\w+)\}", words)}), 200)
         except KeyError:
             return "is not valid"
-    base = re.sub(r"_(type|parsing|from_date_parsing|parsing_size|unicode|from_float|from_datetime_parsing)\Z", "", kind)
+    base = re.sub(
+        r"_(type|parsing|from_date_parsing|parsing_size|unicode|from_float|from_datetime_parsing)\Z", "", kind
+    )
     base = re.sub(r"_(from|not)_\w+\Z", "", base)
     expected = _KINDS.get(base)
     return f"must be {expected}" if expected else "is not valid"

@@ -71,6 +71,7 @@ class Call:
     output_schema: object = None
     maps: tuple[ErrorMap, ...] = ()
     arguments: Mapping[str, Any] | None = None
+    tool_arguments: Mapping[str, Any] | None = None
     jsonrpc_id: str | int | None = None
     protocol_version: str | None = None
     # Where the call is: `awaiting` while the host acts, `entered` once the body runs, `returned` after it.

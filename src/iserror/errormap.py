@@ -51,7 +51,7 @@ BUILT_IN: Final[Mapping[str, Category]] = {
 }
 
 
-class _Missing(Exception):
+class _Missing(Exception):  # noqa: N818 - a signal, not an error
     """An attribute that is absent, empty or not fit to be shown."""
 
 
@@ -93,7 +93,7 @@ def show_value(value: object) -> str:
         if isinstance(value, Mapping) or (
             isinstance(value, Iterable) and not isinstance(value, (str, UUID, date, datetime, Decimal))
         ):
-            items = []
+            items: list[str] = []
             for item in value:
                 if len(items) == MAX_ITEMS:
                     break

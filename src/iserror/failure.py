@@ -316,7 +316,8 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
 
 
 def _rebuild(args: tuple[object, ...], state: dict[str, object]) -> ToolFailure:
-    made = cast(ToolFailure, bound_class().__new__(bound_class()))
+    cls = bound_class()
+    made = cls.__new__(cls)
     made.args = args
     made.__dict__.update(state)
     return made

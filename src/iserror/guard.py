@@ -66,7 +66,7 @@ def _core(fn: Any) -> Any:
         fn = fn.func
     if inspect.isroutine(fn):
         return getattr(fn, "__func__", fn)
-    return getattr(type(fn), "__call__", fn)
+    return getattr(type(fn), "__call__", fn)  # noqa: B004 - the function itself is wanted
 
 
 class ToolErrors:
@@ -253,6 +253,7 @@ def _async_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Calla
     limit = options.timeout
 
     async def guarded(*args: Any, **kwargs: Any) -> Any:
+        failed: BaseException
         scope = Scope(options, name)
         try:
             if limit is None:

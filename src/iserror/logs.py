@@ -258,7 +258,9 @@ def emit(level: str, event: str, fields: EventDict) -> None:
             return
         line = _to_json(None, level, _stamp(None, level, {"event": event, **fields}))
     except Exception as exc:
-        tell_once(f"render {type(exc)}", f"a log line could not be made ({type(exc).__name__}); results are not affected")
+        tell_once(
+            f"render {type(exc)}", f"a log line could not be made ({type(exc).__name__}); results are not affected"
+        )
         return
     for sink in _State.sinks:
         sink.write(line)
@@ -275,7 +277,9 @@ def _to_user(level: str, event: str, fields: EventDict) -> None:
         )
     logger = structlog.get_logger("iserror")
     if _writes_to_stdout(config["logger_factory"]):
-        tell_once("stdout", "your structlog configuration writes to stdout; the library's own lines go to stderr instead")
+        tell_once(
+            "stdout", "your structlog configuration writes to stdout; the library's own lines go to stderr instead"
+        )
         logger = structlog.wrap_logger(_SinkLogger((_StderrSink(),)), processors=[*config["processors"], _as_text])
     getattr(logger, level)(event, **fields)
 

@@ -140,9 +140,7 @@ def crash(exc: BaseException) -> Problem:
 def timeout(exc: BaseException | None, seconds: float | None = None) -> Problem:
     """The tool's own time limit ran out, the host's or the guard's."""
     within = f" within {seconds:g} s" if seconds else ""
-    return built_in(
-        "TIMEOUT", f"The tool did not finish{within}.", exception=exc, outcome="unknown", can_help=True
-    )
+    return built_in("TIMEOUT", f"The tool did not finish{within}.", exception=exc, outcome="unknown", can_help=True)
 
 
 def invalid_output(exc: BaseException | None) -> Problem:
@@ -290,7 +288,7 @@ def _resolve(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | Protocol
                 return replace(inner, exception=exc)
             continue
         entry = _find(link, maps)
-        if entry is not None and not (link is exc and host_error and _is_catch_all(link, maps, entry)):
+        if entry is not None and not (link is exc and host_error and _is_catch_all(maps, entry)):
             return replace(of_entry(entry, link), exception=exc)
     if host_error:
         return built_in(
@@ -310,7 +308,7 @@ def _find(exc: BaseException, maps: Sequence[ErrorMap]) -> Entry | None:
     return None
 
 
-def _is_catch_all(exc: BaseException, maps: Sequence[ErrorMap], entry: Entry) -> bool:
+def _is_catch_all(maps: Sequence[ErrorMap], entry: Entry) -> bool:
     """Whether the entry was found through `Exception` itself: too far to speak for a host's `ToolError`."""
     return _find(Exception(), maps) is entry
 
@@ -331,7 +329,7 @@ _CERTAINTY: Final = {"unknown": 0, "partial": 1, "applied": 2, "not_applied": 3}
 
 def _resolve_group(group: BaseException, maps: Sequence[ErrorMap]) -> Problem | ProtocolProblem:
     entry = _find(group, maps)
-    if entry is not None and _find(Exception(), maps) is not entry:
+    if entry is not None and not _is_catch_all(maps, entry):
         return of_entry(entry, group)
     found = list(leaves(group))
     if not found:

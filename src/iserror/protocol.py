@@ -24,7 +24,6 @@ MAX_DATA: Final = 8_000
 """Bytes of JSON; more is not sent."""
 
 
-
 def protocol_parts(call: Call, problem: ProtocolProblem) -> tuple[int, str, Any]:
     """Report a JSON-RPC error and return its code, message and data as they may leave."""
     code = allowed_code(problem.code, call.protocol_version)

@@ -96,7 +96,7 @@ _SECRET_NAME = (
 _HARMLESS_NAME = (
     r"(?:page|next|prev|previous|continu(?:e|ation)|sync|cursor|pagination|skip|resume|progress|start|end|stop|eos|bos|"
     r"pad|unk|mask|sep|cls|max|min|num|total|prompt|completion|input|output|first|last|special|delta|change|watch|"
-    r"unexpected|public|per|nextpage)token|.*publickey\w*|.*(?:keyword|session_?id)(?<!psessionid)(?<!.ssessionid)"
+    r"unexpected|public|per|nextpage)token|.*publickey\w*"
 )
 _WEAK_NAME = (
     r"key|auth|credentials?|creds?|sig|signature|session|sid|code|ticket|assertion|seed|salt|nonce|verifier|hmac|sas|"
@@ -109,7 +109,7 @@ _DIGIT_NAME = r"pin|otp|totp|cvv2?|cvc2?|(?:pin|otp|mfa|2fa|totp|verification|se
 def _grade(name: str) -> str:
     """Grade a key by its name: `strong`, `pass`, `digits`, `weak` (only random values count), or empty."""
     flat = "".join(c for c in name.lower() if c.isalnum())
-    if _re(_HARMLESS_NAME).fullmatch(flat):
+    if _re(_HARMLESS_NAME).fullmatch(flat) or _re(r".*session(?:[_-]id|Id|ID)").fullmatch(name):
         return ""
     if _re(_SECRET_NAME).search(flat):
         return "strong"
@@ -126,8 +126,8 @@ def _grade(name: str) -> str:
 _HARMLESS_VALUE = (
     r"(?i:null|none|nil|true|false|undefined|n/?a|yes|no|on|off|str(?:ing)?|int|bytes|bool|float|secretstr|any|object|"
     r"required|optional|missing|invalid|expired|incorrect|empty|wrong|rejected|denied|unknown|hidden|unset|not|set|"
-    r"filtered|masked|removed|redacted|protected|provided|is|was|has|must|or|and|[*•xX.]+|\.{3}.*|<.*|\$\{?[A-Za-z_].*|"
-    r"\{.*|%[(\w].*|your[-_].*|\[redacted.*|(?:os|self|cls|process|settings|config|env|this|args|kwargs|request|req|ctx|"
+    r"filtered|masked|removed|redacted|protected|provided|is|was|has|must|or|and|[*•xX.]+|<[\w -]*>?|\$\{[^}]*\}|\$\(?[a-z_]+\)?|"
+    r"\{{1,2} ?[\w.]* ?\}{0,2}|%\(\w+\)s|%[a-z]|your[-_].*|\[redacted.*|(?:os|self|cls|process|settings|config|env|this|args|kwargs|request|req|ctx|"
     r"secrets|var|local|module|data|options?|params?|optional|union)[.\[]\w.*|[\w.]{0,40}(?:getenv|environ|get|getpass|"
     r"str|decrypt\w*|read\w*|load\w*)[(\[].*)"
 )
@@ -155,7 +155,8 @@ def _random(value: str) -> bool:
             return True
         if len(piece) >= 20 and len(_re(r"[A-Z](?![a-z]{2})").findall(piece)) * 5 >= len(piece) and not piece.isupper():
             return True
-    return False
+    changes = len(_re(r"[a-z](?=[A-Z0-9])|[A-Z](?=\d)|\d(?=[A-Za-z])").findall(value[:512]))
+    return len(value) >= 16 and changes * 4 >= min(len(value), 512)
 
 
 def _counts(grade: str, value: str, sep: str = "=", quoted: bool = True, more: bool = False) -> bool:
@@ -169,7 +170,7 @@ def _counts(grade: str, value: str, sep: str = "=", quoted: bool = True, more: b
     if grade == "pass" and (_wordy(value) or value.isdigit()):
         return len(value) > 5 and "=" in sep
     if sep == ",":  # a pair in a tuple, or only two names in a list
-        return not _re(r"[A-Za-z_.-]+").fullmatch(value)
+        return not _wordy(value) and not _re(r"[a-z_.-]+|[A-Z_.-]+").fullmatch(value)
     if quoted or "=" in sep:
         return True
     if _wordy(value):  # `password: required here` is prose, `password: swordfish` is not
@@ -300,7 +301,6 @@ _PREFIXES = {
     "openai_key": "sk-proj- sk-svcacct- sk-admin- sk-or-v1- sk-lf-",
     "github_token": "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
     "gitlab_token": "glpat- gloas- gldt- glrt- glrtr- glcbt- glptt- glft- glimt- glagent- glwt- glsoat- glffct- GR1348941",
-    "aws_key": "ABSK bedrock-api-key- IQoJb3JpZ2lu IgoJb3JpZ2lu FwoGZXIvYXdz FQoGZXIvYXdz",
     "google_key": "AIza ya29. GOCSPX- 1//0 AQ.Ab GOOG1",
     "slack_token": "xoxa- xoxb- xoxc- xoxd- xoxe- xoxe.xoxp- xoxe.xoxb- xoxp- xoxr- xoxs- xapp-",
     "stripe_key": "sk_live_ sk_test_ rk_live_ rk_test_ whsec_",
@@ -329,7 +329,7 @@ _PREFIXES = {
         "glc_ glsa_ NRAK- NRII- NRAA- NRRA- sntrys_ sntryu_ sntrya_ lin_api_ lin_oauth_ ntn_ secret_ figd_ figo_ figu_ figr_ "
         "ops_eyJ PMAK- access-sandbox- access-development- access-production- access_token$ sl.u. sl.B dt0c01. dt0s01. "
         "EZAK EZTK FLWSECK- FLWSECK_TEST- duffel_live_ duffel_test_ CFPAT- fio-u- pnu_ rdme_ sgp_ tfp_ CCIPAT_ CCIPRJ_ bkua_ "
-        "sqp_ squ_ sqa_ phx_ aio_ rzp_live_ rzp_test_ shippo_live_ shippo_test_ dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit. "
+        "sqp_ squ_ sqa_ phx_ aio_ rzp_live_ rzp_test_ shippo_live_ shippo_test_ "
         "AGE-SECRET-KEY-1 pat-na1- pat-eu1- sdk- api- mob- patt_ pk_live_sk_ oauth2_ ghcr_ tok_live_ key_live_ lip_ api_live_ "
         "test_sk_ live_sk_ hcaik_ hcalk_ rnd_ ubi_ dnkey- Zapier- TK-"
     ),
@@ -337,7 +337,12 @@ _PREFIXES = {
 
 # The other formats: gates (separated by spaces), the length of the shortest, and a pattern.
 _FORMATS = {
-    "jwt": ("eyj", 16, _B + r"eyJ[\w-]{8,4096}(?:(?:\.|%2E)[\w-]{2,8192}){1,4}\.?"),
+    "jwt": ("eyj", 16, _B + r"eyJ[\w-]{8,4096}(?:(?:\.|%2E)[\w-]{0,8192}){1,4}"),
+    "aws_session_token": (
+        "igojb3jpz2lu iqojb3jpz2lu fwogzxivyxdz fqogzxivyxdz absk bedrock-api-key-",
+        16,
+        _B + r"(?:I[Qg]oJb3JpZ2lu|F[wQ]oGZXIvYXdz|ABSK|bedrock-api-key-)[\w+/=%-]{20,}",
+    ),
     "aws_key": (
         "akia asia abia acca",
         20,
@@ -368,10 +373,10 @@ _FORMATS = {
         r"[\w-]{40,48}AzFu[\w-]{4,8}={0,2}|[\w/+]{30,76}\+(?:ASt|ARm|ASb|AEh|AIo|ACR|ABa)[\w/+]{4,12}={0,2}",
     ),
     "vendor_token": (
-        ".atlasv1. mmk nral .hcp. pat sk.eyj",
+        ".atlasv1. mmk nral .hcp. pat sk.eyj dp.",
         34,
         _B + r"(?:\w{14}\.(?:atlasv1|hcp)\.[\w-]{50,}|\w{6}_\w{29}_mmk|[0-9a-f]{36,40}NRAL|pat[A-Za-z0-9]{14}\.[0-9a-f]{60,}|"
-        r"sk\.eyJ[\w.-]{20,})",
+        r"sk\.eyJ[\w.-]{20,}|dp\.[a-z]{2,5}\.[\w.-]{36,})",
     ),
     "asana_token": ("/", 32, r"(?<![\w/])[12]/\d{12,20}(?:/\d{12,20})?:[0-9a-f]{32}"),
     # A shape that many vendors chose: name_live_..., name-pat-..., name_v1_...
@@ -437,8 +442,8 @@ def _secret_rules() -> Iterator[Rule]:
     for kind, prefixes in _PREFIXES.items():
         words = prefixes.split()
         pattern = (
-            _B + r"(?P<p>" + "|".join(map(re.escape, words)) + r")(?P<body>[\w-]{16,}(?:[.~+/=$%][\w=-]{2,}){0,60}={0,2}|"
-            r"[\w-]{6,64}(?:[.~+/=][\w-]{3,}){1,60}={0,2}|[\w-]{6,}(?=\.{3}|…|\*{3}))" + _CUT
+            _B + r"(?P<p>" + "|".join(map(re.escape, words)) + r")(?P<body>[\w-]{14,}(?:[.~=$][\w-]{2,}){0,20}={0,2}|"
+            r"[\w-]{6,64}(?:[.~=$][\w-]{3,}){1,20}|[\w-]{6,}(?=\.{3}|…|\*{3}))" + _CUT
         )
         yield Rule(kind, kind, pattern, tuple(w.lower() for w in words), 16, check=_has_body)
     for kind, (gates, run, pattern) in _FORMATS.items():
@@ -448,8 +453,8 @@ def _secret_rules() -> Iterator[Rule]:
     yield Rule("url_token", "userinfo", r"//(?P<v>[\w.~%+-]{16,256})@", ("@",), check=lambda m: _random(m["v"]))
     yield Rule("userinfo", "userinfo", _USERINFO_BARE, ("@",), check=_no_port)
     yield Rule("auth_header", "authorization", _AUTHORIZATION, ("authorization",), check=_is_credential)
-    scheme = _words("bearer negotiate ssws geniekey") + r"(?: |%20|\+)+(?P<v>[\w.~+/=-]{12,4096})"
-    yield Rule("auth_scheme", "authorization", scheme, ("bearer", "negotiate", "ssws", "geniekey"), check=_is_credential)
+    scheme = _words("bearer negotiate ssws geniekey api-key apikey") + r"(?: |%20|\+)+(?P<v>[\w.~+/=-]{12,4096})"
+    yield Rule("auth_scheme", "authorization", scheme, ("bearer", "negotiate", "ssws", "geniekey", "api-key", "apikey"), check=_is_credential)
     basic = r"[bB](?i:asic)(?: |%20|\+)+(?P<v>[\w+/-]{6,2048}={0,2})"
     yield Rule("auth_basic", "authorization", basic, ("basic",), check=_is_basic)
     digest = _words("digest oauth") + r"\s(?P<v>(?=[^\n]{0,2000}(?:response|signature|token)=)" + _PARAM + r"(?:,\s?" + _PARAM + r"){1,30})"
@@ -464,8 +469,8 @@ def _secret_rules() -> Iterator[Rule]:
     yield Rule("flag", "secret", gates=(" -", "'-", '"-'), find=_flags)
     yield Rule("cli_password", "secret", _CLI, (" -", "'-", '"-', " pass:"))
     yield Rule("prose_secret", "secret", _PROSE, ("pass", "pwd", "secret", "token", "key", "credential"), check=_in_prose)
-    words = ("passcode", "otp", "pin ", "pin:", " code", "-code", "password")
-    yield Rule("one_time_code", "code", _CODE, words, check=_is_code)
+    code = ("passcode", "otp", "pin ", "pin:", " code", "-code", "password")
+    yield Rule("one_time_code", "code", _CODE, code, check=_is_code)
 
 
 # --- a server's insides: paths, traces, SQL, hosts --------------------------------------------------------
@@ -499,7 +504,7 @@ _RUST = (
     r"panicked at (?P<v>[^\s,]{1,300}:\d{1,7}:\d{1,7})"
 )
 _OTHER_FRAMES = (
-    r"#\d{1,3}\s{1,2}(?:0x[0-9a-f]{4,16} in )?[^\n]{1,300}?(?:\(\d{1,6}\): [^\n]{1,300}|\bat [^\n\s]{1,200}:\d{1,6})|"
+    r"#\d{1,3} \{main\}|#\d{1,3}\s{1,2}(?:0x[0-9a-f]{4,16} in )?[^\n]{1,300}?(?:\(\d{1,6}\): [^\n]{1,300}|\bat [^\n\s]{1,200}:\d{1,6})|"
     r"(?:from |at )?[^\s:\"']{1,300}\.(?:rb|exs?|erl):\d{1,7}:in [`'][^'\n]{1,200}'|\([\w.-]{1,60} [\d.]{3,20}\) [\w/.-]{3,200}\.exs?:\d{1,6}: [^\n]{1,200}"
 )
 # `/v1/users` and `/help` are no files: a first segment that only a file system has, or one that could be
@@ -567,7 +572,7 @@ _SQL = {  # keyword: what must follow it
 _DDL = (
     r"(?i:\s{1,9}(?:OR\sREPLACE\s{1,9})?(?:UNIQUE\s|TEMP(?:ORARY)?\s|MATERIALIZED\s)?(?:TABLE|INDEX|VIEW|DATABASE|SCHEMA|SEQUENCE|"
     r"TRIGGER|FUNCTION|PROCEDURE|TYPE|USER|ROLE|EXTENSION)\s{1,9}(?:IF\s(?:NOT\s)?EXISTS|CONCURRENTLY|[\w\"`\[\]]{1,100}[._\"`]\w|"
-    + _TABLE + r"(?:\s{0,9}\(|\s{1,9}(?:ADD|DROP|ALTER|RENAME|MODIFY|ON|CASCADE|RESTRICT|WITH|AS\s\(?SELECT|OWNER|SET\s\())))"
+    + _TABLE + r"(?:\s{0,9}\(|\s{1,9}(?:ADD|DROP|ALTER|RENAME|MODIFY|ON|CASCADE|RESTRICT|WITH|AS\s\(?SELECT|OWNER|SET\s\()|(?=\s{0,9}(?:[;\"'\n]|\Z)))))"
 )
 _SQL.update(dict.fromkeys(("create", "alter", "drop", "truncate"), _DDL))
 _SQL_EVIDENCE = (
@@ -629,10 +634,10 @@ def _model_rules() -> Iterator[Rule]:
 
     yield rule("trace_python", "trace", _PYTHON, ", line ")
     yield rule("trace_java", "trace", _JAVA, "at ")
+    yield rule("trace_rust", "trace", _RUST, "::|panicked at")
     yield rule("trace_node", "trace", _NODE, "at |@http|@file|@webpack|@moz")
     yield rule("trace_dotnet", "trace", _DOTNET, "at |stack trace")
     yield rule("trace_go", "trace", _GO, ".go:|.s:|goroutine ")
-    yield rule("trace_rust", "trace", _RUST, "::|panicked at")
     yield rule("trace_other", "trace", _OTHER_FRAMES, "#|.rb:|.ex:|.exs:|.erl:")
     yield Rule("sql", "sql", gates=tuple(_SQL), profiles=model, find=_statements)
     params = r"(?i:\b(?:parameters|params|bind(?:ing)?s?(?: parameters?)?|bind values|args)[\"']?\s?[=:]\s?)(?P<v>[\[({](?!redacted)[^\n]{0,4000}[\])}](?=\]|\s|\Z))"

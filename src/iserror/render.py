@@ -76,7 +76,8 @@ def _chain(chain: Sequence[Any], indent: str) -> Iterator[str]:
             yield f"{indent}(the exception above {because} the one below)"
         yield f"{indent}Traceback (most recent call last):"
         for frame in item.get("frames", ()):
-            yield f'{indent}  File "{safe(frame.get("file"))}", line {safe(frame.get("line"))}, in {safe(frame.get("function"))}'
+            place = f'File "{safe(frame.get("file"))}", line {safe(frame.get("line"))}'
+            yield f"{indent}  {place}, in {safe(frame.get('function'))}"
             if frame.get("source"):
                 yield f"{indent}    {safe(frame['source'])}"
         lines = str(item.get("message", "")).splitlines() or [""]

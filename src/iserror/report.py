@@ -7,15 +7,20 @@ import time
 from typing import Any, Final
 
 from iserror.call import Call
-from iserror.excinfo import describe
 from iserror.errormap import BUILT_IN
+from iserror.excinfo import describe
 from iserror.failure import Failure, default_outcome, safe_name
 from iserror.logs import SCHEMA_VERSION, emit, fingerprint, tell_once
 from iserror.problem import Problem, ProtocolProblem
 from iserror.redact import redact
 
 # JSON-RPC's own codes in gRPC's words.
-_CATEGORIES: Final = {-32600: "invalid_argument", -32601: "unimplemented", -32602: "invalid_argument", -32603: "internal"}
+_CATEGORIES: Final = {
+    -32600: "invalid_argument",
+    -32601: "unimplemented",
+    -32602: "invalid_argument",
+    -32603: "internal",
+}
 
 
 def report(call: Call, *, handled: str | None = None) -> None:
@@ -125,7 +130,9 @@ def _line(call: Call, exc: BaseException | None) -> dict[str, Any]:
         try:
             line["exception"] = describe(exc)
         except Exception as failed:  # an object that resists being described; its type is safe to name
-            line["exception"] = [{"type": type(exc).__qualname__, "message": f"[{type(failed).__name__}]", "frames": []}]
+            line["exception"] = [
+                {"type": type(exc).__qualname__, "message": f"[{type(failed).__name__}]", "frames": []}
+            ]
     return {key: value for key, value in line.items() if value is not None}
 
 

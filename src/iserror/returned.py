@@ -7,8 +7,7 @@ which many published servers send because they catch everything.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,9 +27,9 @@ _RESULTS: Final = {"CallToolResult": ("mcp", "mcp_types"), "ToolResult": ("fastm
 
 
 @lru_cache(maxsize=256)
-def is_result_type(kind: type) -> bool:
+def is_result_type(kind: Hashable) -> bool:
     """Whether this is a host's own result class, told by name so that no host is imported."""
-    return any(c.__module__.partition(".")[0] in _RESULTS.get(c.__name__, ()) for c in kind.__mro__)
+    return any(c.__module__.partition(".")[0] in _RESULTS.get(c.__name__, ()) for c in getattr(kind, "__mro__", ()))
 
 
 def is_error_flag(value: Any) -> bool:
@@ -42,10 +41,11 @@ def is_error_flag(value: Any) -> bool:
 
 def from_result(value: Any) -> Problem | None:
     """The problem that a host's error result states; None for anything else, a success included."""
-    if type(value) in _PLAIN or not is_result_type(type(value)) or not is_error_flag(value):
+    kind: type = type(value)
+    if kind in _PLAIN or not is_result_type(kind) or not is_error_flag(value):
         return None
-    texts = [text for block in getattr(value, "content", None) or () if isinstance(text := getattr(block, "text", None), str)]
-    return from_parts(texts, getattr(value, "meta", None))
+    texts = (getattr(block, "text", None) for block in getattr(value, "content", None) or ())
+    return from_parts([text for text in texts if isinstance(text, str)], getattr(value, "meta", None))
 
 
 def from_parts(texts: list[str], meta: object) -> Problem:
@@ -66,7 +66,9 @@ def from_parts(texts: list[str], meta: object) -> Problem:
             meta=own_meta,
         )
     text = "\n".join(texts)
-    return built_in("RETURNED_ERROR", text or "The tool reported an error without a text.", outcome="unknown", meta=own_meta)
+    return built_in(
+        "RETURNED_ERROR", text or "The tool reported an error without a text.", outcome="unknown", meta=own_meta
+    )
 
 
 _STARTS_LIKE_AN_ERROR = re.compile(
@@ -101,7 +103,9 @@ def from_value(guard: ToolErrors, call: Call, value: Any) -> Problem | None:
         if not guard.is_returned_error(value):
             return None
     except Exception as exc:  # the predicate is the author's; what it cannot judge is a success
-        tell_once(f"predicate {type(exc)}", f"is_returned_error raised {type(exc).__name__}; the value counts as a success")
+        tell_once(
+            f"predicate {type(exc)}", f"is_returned_error raised {type(exc).__name__}; the value counts as a success"
+        )
         return None
     problem = built_in("RETURNED_ERROR", text_of_value(value), outcome="unknown")
     if guard.returned_errors == "convert":

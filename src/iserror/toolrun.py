@@ -157,7 +157,7 @@ async def _run(
     call.awaiting, call.entered, call.returned = True, False, False
     try:
         result = await run()
-        problem = _returned(guard, host, call, tool, result)
+        problem = _returned(host, tool, result)
         if problem is None:
             return _Done(result)
     except BaseException as exc:
@@ -188,7 +188,7 @@ def _refuse_again(call: Call, arguments: Mapping[str, Any]) -> BaseException | N
     return None
 
 
-def _returned(guard: ToolErrors, host: ToolHost, call: Call, tool: Any, result: Any) -> Problem | None:
+def _returned(host: ToolHost, tool: Any, result: Any) -> Problem | None:
     """What is wrong with a result: it states an error itself, or does not fit the output schema."""
     problem = returned.from_result(result)
     if problem is not None:

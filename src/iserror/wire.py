@@ -43,7 +43,7 @@ class WireHost(Protocol):
     def error_result(self, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any]) -> Any:
         """The host's own error result."""
 
-    def protocol_error(self, code: int, message: str, data: Any) -> Exception:
+    def protocol_error(self, code: int, message: str, data: Any) -> Any:
         """The exception that the host sends as this JSON-RPC error."""
 
     def is_unknown_tool(self, exc: BaseException) -> bool:

@@ -27,12 +27,16 @@ def attach(server: Any, guard: ToolErrors) -> None:
         TypeError: The object is no supported server.
         ValueError: Another guard is attached to it.
     """
-    name = next((_ADAPTERS[key] for c in type(server).__mro__ if (key := (c.__module__, c.__name__)) in _ADAPTERS), None)
+    name = next(
+        (_ADAPTERS[key] for c in type(server).__mro__ if (key := (c.__module__, c.__name__)) in _ADAPTERS), None
+    )
     if name is None:
         hint = ""
         if type(server).__module__.startswith(("mcp.server.lowlevel", "fastmcp.server.low_level")):
             hint = " (this is the lowlevel server inside one: attach to the server that holds it)"
-        raise TypeError(f"cannot attach to {type(server).__module__}.{type(server).__qualname__}{hint}: supported are {SUPPORTED}")
+        raise TypeError(
+            f"cannot attach to {type(server).__module__}.{type(server).__qualname__}{hint}: supported are {SUPPORTED}"
+        )
     attached = server.__dict__.get(ATTACHED)
     if attached is guard:
         return

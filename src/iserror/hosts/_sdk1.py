@@ -46,7 +46,7 @@ class Wire:
             )
         )
 
-    def protocol_error(self, code: int, message: str, data: Any) -> Exception:
+    def protocol_error(self, code: int, message: str, data: Any) -> Any:
         return McpError(types.ErrorData(code=code, message=message, data=data))
 
     def refused_arguments(self, call: Call, texts: list[str]) -> Problem | None:

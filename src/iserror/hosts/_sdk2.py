@@ -44,7 +44,9 @@ class Wire:
         content = result.get("content")
         blocks = content if isinstance(content, list) else []
         texts = [b["text"] for b in blocks if isinstance(b, dict) and isinstance(b.get("text"), str)]
-        return texts, {k: v for k, v in (result.get("_meta") or {}).items() if not k.startswith("io.modelcontextprotocol/server")}
+        return texts, {
+            k: v for k, v in (result.get("_meta") or {}).items() if not k.startswith("io.modelcontextprotocol/server")
+        }
 
     def error_result(self, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any]) -> Any:
         result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True, "_meta": dict(meta)}
@@ -52,7 +54,7 @@ class Wire:
             result["structuredContent"] = dict(structured)
         return result
 
-    def protocol_error(self, code: int, message: str, data: Any) -> Exception:
+    def protocol_error(self, code: int, message: str, data: Any) -> Any:
         return MCPError(code, message, data)
 
     def refused_arguments(self, call: Call, texts: list[str]) -> Problem | None:

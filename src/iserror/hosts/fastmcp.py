@@ -28,7 +28,7 @@ from iserror.toolrun import guard_body, guard_tool
 ON_SDK_1: Final = int(version("mcp").partition(".")[0]) < 2
 
 
-class FailureResult(ToolResult):
+class FailureResult(ToolResult):  # type: ignore[misc]  # its base is not there to be checked (pyproject.toml)
     """A failure on its way through the host's dispatch, which logs and traces every exception it sees."""
 
     def __init__(self, failed: BaseException) -> None:
