@@ -254,19 +254,22 @@ def _async_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Calla
 
     async def guarded(*args: Any, **kwargs: Any) -> Any:
         failed: BaseException
-        scope = Scope(options, name)
+        call, mine = begin(options, name)
         try:
             if limit is None:
-                return scope.returned(await fn(*args, **kwargs))
+                result = await fn(*args, **kwargs)
+                return result if mine else accepted(call, result)
             with anyio.move_on_after(limit) as timer:
-                return scope.returned(await fn(*args, **kwargs))
+                result = await fn(*args, **kwargs)
+                return result if mine else accepted(call, result)
             # Only the timer's own cancellation gets here.
             assert timer.cancelled_caught
-            failed = scope.stopped(timeout(TimeoutError(f"stopped after {limit:g} s"), limit))
+            failed = stopped(call, mine, timeout(TimeoutError(f"stopped after {limit:g} s"), limit))
         except BaseException as exc:
-            failed = scope.failed(exc)
+            failed = failure_for(call, mine, options, exc)
         finally:
-            scope.leave()
+            if mine:
+                call.leave()
         raise failed
 
     return guarded
@@ -274,18 +277,19 @@ def _async_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Calla
 
 def _sync_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Callable[..., Any]:
     def guarded(*args: Any, **kwargs: Any) -> Any:
-        scope = Scope(options, name)
+        call, mine = begin(options, name)
         try:
             result = fn(*args, **kwargs)
-            if type(result) is not CoroutineType:
-                return scope.returned(result)
-            # A plain function that hands out a coroutine: its failures come when the host awaits it.
-            scope.hand_on()
-            return _async_wrapper(lambda: result, options, name)()
+            if type(result) is CoroutineType:
+                # A plain function that hands out a coroutine: its body has yet to run, when the host awaits it.
+                call.awaiting = not mine
+                return _async_wrapper(lambda: result, options, name)()
+            return result if mine else accepted(call, result)
         except BaseException as exc:
-            failed = scope.failed(exc)
+            failed = failure_for(call, mine, options, exc)
         finally:
-            scope.leave()
+            if mine:
+                call.leave()
         raise failed
 
     return guarded
@@ -293,15 +297,16 @@ def _sync_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Callab
 
 def _generator_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Callable[..., Any]:
     def guarded(*args: Any, **kwargs: Any) -> Iterator[Any]:
-        scope = Scope(options, name)
+        call, mine = begin(options, name)
         try:
             yield from fn(*args, **kwargs)
-            scope.returned(None)
+            call.returned = True
             return
         except BaseException as exc:
-            failed = scope.failed(exc)
+            failed = failure_for(call, mine, options, exc)
         finally:
-            scope.leave()
+            if mine:
+                call.leave()
         raise failed
 
     return guarded
@@ -309,88 +314,80 @@ def _generator_wrapper(fn: Callable[..., Any], options: Options, name: str) -> C
 
 def _asyncgen_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Callable[..., Any]:
     async def guarded(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        scope = Scope(options, name)
+        call, mine = begin(options, name)
         try:
             async for item in fn(*args, **kwargs):
                 yield item
-            scope.returned(None)
+            call.returned = True
             return
         except BaseException as exc:
-            failed = scope.failed(exc)
+            failed = failure_for(call, mine, options, exc)
         finally:
-            scope.leave()
+            if mine:
+                call.leave()
         raise failed
 
     return guarded
 
 
-class Scope:
-    """One run of a guarded function: part of the call that the host is making, nested in one, or a call."""
-
-    __slots__ = ("call", "mine", "options")
-
-    def __init__(self, options: Options, name: str) -> None:
-        self.options = options
-        call = current.get()
-        if call is not None and not call.closed:
-            if call.awaiting:
-                call.awaiting = False
-                call.entered = True
-                call.options = options
-                self.call, self.mine = call, False
-                return
-            call = Call(options.guard, name, parent=call)
-        else:
-            call = Call(options.guard, name)
-        call.options = options
-        self.call, self.mine = call, True
-        call.enter()
-
-    def leave(self) -> None:
-        if self.mine:
-            self.call.leave()
-
-    def hand_on(self) -> None:
-        """The body has yet to run, in another scope."""
-        if not self.mine:
-            self.call.awaiting = True
-
-    def returned(self, result: Any) -> Any:
-        """The body ran to its end; on a server, what it returned may still say that it failed."""
-        call = self.call
-        if not self.mine:
-            call.returned = True
-            problem = returned_problem(call, result)
-            if problem is not None:
-                raise remember(call, problem)
-        return result
-
-    def failed(self, exc: BaseException) -> BaseException:
-        """What to raise for an exception: itself if it has to pass, else a `ToolFailure`."""
-        call = self.call
-        if not self.mine and call.returned and isinstance(exc, ToolFailure):
-            return exc  # raised by `returned`, just now
-        if must_pass(exc):
-            return exc
-        problem = problem_of(exc, (*self.options.maps, *call.maps))
-        if isinstance(problem, Problem):
-            return self.stopped(problem)
-        if not self.mine:
-            call.problem = problem
-        elif call.parent is None:
-            return sanitized(call, problem)
-        return problem.exception
-
-    def stopped(self, problem: Problem) -> ToolFailure:
-        """The `ToolFailure` that says a problem; the outermost layer reports it."""
-        failed = remember(self.call, problem)
-        # A task that outlives the call it was started in has nobody above it to report.
-        if self.mine and (self.call.parent is None or self.call.root.closed):
-            report(self.call)
-        return failed
+# --- the steps of a guarded function -------------------------------------------------------------------------
 
 
-# --- the steps -----------------------------------------------------------------------------------------------
+def begin(options: Options, name: str) -> tuple[Call, bool]:
+    """The call that a function runs in, and whether it is the function's own.
+
+    It is not where the host runs the function for a call that is being served; then the layers above end it.
+    """
+    outer = current.get()
+    if outer is None or outer.closed:
+        call = Call(options.guard, name)
+    elif outer.awaiting:
+        outer.awaiting = False
+        outer.entered = True
+        outer.options = options
+        return outer, False
+    else:
+        call = Call(options.guard, name, parent=outer)
+    call.options = options
+    call.enter()
+    return call, True
+
+
+def accepted(call: Call, result: Any) -> Any:
+    """The body ran to its end for a host; what it returned may still say that it failed."""
+    call.returned = True
+    problem = returned_problem(call, result)
+    if problem is not None:
+        raise remember(call, problem)
+    return result
+
+
+def failure_for(call: Call, mine: bool, options: Options, exc: BaseException) -> BaseException:
+    """What to raise for an exception: itself if it has to pass, else a `ToolFailure`."""
+    if must_pass(exc):
+        return exc
+    if not mine and call.returned and isinstance(exc, ToolFailure):
+        return exc  # raised by `accepted`, just now
+    problem = problem_of(exc, (*options.maps, *call.maps))
+    if isinstance(problem, Problem):
+        return stopped(call, mine, problem)
+    if not mine:
+        call.problem = problem
+    elif call.parent is None:
+        return sanitized(call, problem)
+    return problem.exception
+
+
+def stopped(call: Call, mine: bool, problem: Problem) -> ToolFailure:
+    """The `ToolFailure` that says a problem; the outermost layer reports it."""
+    failed = remember(call, problem)
+    # A task that outlives the call it was started in has nobody above it to report.
+    if mine and (call.parent is None or call.root.closed):
+        report(call)
+    return failed
+
+
+# --- the steps of every layer -----------------------------------------------------------------------------------------------
 
 
 def must_pass(exc: BaseException) -> bool:

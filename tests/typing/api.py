@@ -1,0 +1,93 @@
+"""Typed uses of the public API: checked by mypy and pyright in strict mode, never run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+
+from typing_extensions import assert_type
+
+from iserror import ErrorMap, Failure, ToolErrors, ToolFailure, configure_logging, current_call, redact_text
+
+
+class NotFound(Exception):
+    invoice_id = "INV-1"
+
+
+class Busy(Exception):
+    retry_after = 2.0
+
+
+def wait(exc: Busy) -> float:
+    return exc.retry_after
+
+
+def hook(exception: BaseException, failure: Failure) -> None:
+    assert_type(failure.code, str)
+    assert_type(failure.retry_after, float | None)
+    assert_type(failure.text, str)
+    assert_type(failure.advice, str)
+
+
+errors = ErrorMap()
+errors.add(
+    NotFound, code="NOT_FOUND", category="not_found", message="No invoice {exc.invoice_id}.", details=["invoice_id"]
+)
+errors.add("httpx.ReadTimeout", code="LOST", category="deadline_exceeded", message="Lost.", outcome="unknown")
+errors.add(Busy, code="BUSY", category="unavailable", message="Busy.", retryable=True, retry_after=wait)
+errors.add(
+    OSError, code="IO_FAILED", category="unavailable", message="I/O.", retryable=True, retry_after=timedelta(seconds=2)
+)
+
+guard = ToolErrors(errors, unknown_tool="result", invalid_arguments="auto", returned_errors="log", on_error=hook)
+
+
+@guard
+def plain(invoice_id: str, *, verbose: bool = False) -> int:
+    return len(invoice_id)
+
+
+@guard(effect="read", errors=errors, timeout=2.5)
+async def slow(invoice_id: str) -> list[str]:
+    return [invoice_id]
+
+
+@guard()
+async def rows(count: int) -> AsyncIterator[int]:
+    yield count
+
+
+assert_type(plain("x", verbose=True), int)
+checked_plain: Callable[[str], int] = plain
+checked_slow: Callable[[str], Awaitable[list[str]]] = slow
+
+
+async def use() -> None:
+    assert_type(await slow("x"), list[str])
+    async for row in rows(1):
+        assert_type(row, int)
+    try:
+        plain("x")
+    except ToolFailure as failed:
+        assert_type(failed.failure, Failure | None)
+        assert_type(failed.code, str)
+    call = current_call()
+    if call is not None:
+        assert_type(call.request_id, str)
+        assert_type(call.trace_id, str | None)
+        assert_type(call.tool, str)
+    raise ToolFailure(
+        "CARD_DECLINED",
+        "The card was declined.",
+        hint="Ask for another card.",
+        category="failed_precondition",
+        retryable=False,
+        retry_after=timedelta(seconds=1),
+        outcome="not_applied",
+        details={"attempts": 1},
+    )
+
+
+configure_logging("logs", stderr=False, level="INFO")
+assert_type(redact_text("x", profile="log"), str)
+assert_type(Failure.from_wire({}), Failure | None)
