@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from iserror.attempt import attempt
 from iserror.failure import safe_line
 
 # pydantic's error types whose context holds nothing but the schema's own limits. {} takes the context's values.
@@ -77,10 +78,8 @@ def reasons_of(error: BaseException, tool: Any) -> list[tuple[str, str]]:
     """Pairs of a declared field (or "") and the rule that the arguments break, at most twenty."""
     schema = getattr(tool, "parameters", None)
     schema = schema if isinstance(schema, Mapping) else {}
-    try:
-        found = _from_pydantic(error.errors(include_url=False, include_input=False), schema)  # type: ignore[attr-defined]
-    except Exception:  # an error of another kind, or one whose context cannot be read
-        found = []
+    read = lambda: _from_pydantic(error.errors(include_url=False, include_input=False), schema)  # type: ignore[attr-defined]  # noqa: E731
+    found: list[tuple[str, str]] = attempt(read, [])
     return found[:20]
 
 

@@ -6,17 +6,17 @@ not the first test of the map.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from decimal import Decimal
+from datetime import timedelta
 from enum import Enum
 from typing import Any, Final, TypeAlias
-from uuid import UUID
 
+from iserror.attempt import attempt
 from iserror.failure import (
     CATEGORIES,
     OUTCOMES,
@@ -51,20 +51,12 @@ BUILT_IN: Final[Mapping[str, Category]] = {
 }
 
 
-class _Missing(Exception):  # noqa: N818 - a signal, not an error
-    """An attribute that is absent, empty or not fit to be shown."""
-
-
 def _read(exc: BaseException, path: tuple[str, ...]) -> object:
+    """The value at an attribute path; None where there is none that could be shown."""
     value: object = exc
-    try:
-        for name in path:
-            value = getattr(value, name)
-    except Exception:  # a property may raise anything
-        raise _Missing from None
-    if value is None or callable(value) or isinstance(value, (bytes, bytearray, memoryview)):
-        raise _Missing
-    return value
+    for name in path:
+        value = getattr(value, name)
+    return None if callable(value) or isinstance(value, (bytes, bytearray, memoryview)) else value
 
 
 def _show(value: object) -> str:
@@ -73,39 +65,16 @@ def _show(value: object) -> str:
         value = value.value
     if isinstance(value, bool):
         return "true" if value else "false"
-    text = str(value)[: MAX_VALUE * 8]
-    if not text.strip():
-        raise _Missing
     # Redaction comes before the cut, which could otherwise leave the head of a secret.
-    text = safe_line(text, MAX_VALUE, empty="")
-    if not text:
-        raise _Missing
-    return text if _BARE.match(text) else json.dumps(text, ensure_ascii=False)
+    text = "" if value is None else safe_line(str(value)[: MAX_VALUE * 8], MAX_VALUE, empty="")
+    return text if not text or _BARE.match(text) else json.dumps(text, ensure_ascii=False)
 
 
 def show_value(value: object) -> str:
-    """Make the text of a template's value; a list is joined, ten items at most.
-
-    Raises:
-        _Missing: Nothing of it can be shown (empty, or its `__str__` raises).
-    """
-    try:
-        if isinstance(value, Mapping) or (
-            isinstance(value, Iterable) and not isinstance(value, (str, UUID, date, datetime, Decimal))
-        ):
-            items: list[str] = []
-            for item in value:
-                if len(items) == MAX_ITEMS:
-                    break
-                items.append(_show(item))
-            if not items:
-                raise _Missing
-            return ", ".join(items)
+    """Make the text of a template's value; a list is joined, ten items at most."""
+    if not isinstance(value, Iterable) or isinstance(value, (str, Enum)):
         return _show(value)
-    except _Missing:
-        raise
-    except Exception:  # a `__str__` or an iterator of the user's may raise anything
-        raise _Missing from None
+    return ", ".join(filter(None, map(_show, itertools.islice(value, MAX_ITEMS))))
 
 
 @dataclass(frozen=True)
@@ -148,9 +117,11 @@ class Template:
         text, gone = "", False
         for part in self.parts:
             if isinstance(part, tuple):
-                try:
-                    text += show_value(_read(exc, part))
-                except _Missing:
+                path = part
+                shown = attempt(lambda path=path: show_value(_read(exc, path)), "")  # type: ignore[misc]
+                if shown:
+                    text += shown
+                else:
                     text, gone = text.rstrip(" \t:=#'\"`([{<-–"), True
                 continue
             if gone:
@@ -177,14 +148,12 @@ class Entry:
 
     def details_of(self, exc: BaseException) -> dict[str, Scalar] | None:
         """The named attributes that the exception has, redacted; lists are joined as in a template."""
-        found: dict[str, object] = {}
-        for key, path in self.details:
-            try:
-                value = _read(exc, path)
-                found[key] = value if isinstance(value, (bool, int, float, str)) else show_value(value)
-            except _Missing:
-                continue
-        return safe_details(found) or None
+        found = {key: attempt(lambda path=path: _detail(_read(exc, path)), None) for key, path in self.details}  # type: ignore[misc]
+        return safe_details({key: value for key, value in found.items() if value not in (None, "")}) or None
+
+
+def _detail(value: object) -> object:
+    return value if isinstance(value, (bool, int, float, str)) else show_value(value)
 
 
 class ErrorMap:

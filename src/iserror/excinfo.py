@@ -8,54 +8,66 @@ from __future__ import annotations
 
 import linecache
 import os.path
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from iserror.problem import MAX_CHAIN, Group, text_of
+from iserror.attempt import attempt
+from iserror.problem import MAX_CHAIN, Group, origin, text_of
 from iserror.redact import redact_text
 
 MAX_FRAMES: Final = 60
 MAX_GROUP: Final = 50
+MAX_EXCEPTIONS: Final = 200
 MAX_TEXT: Final = 4_000
 MAX_DEPTH: Final = 8
 
 _OURS: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
-def describe(exc: BaseException, *, depth: int = 0) -> list[dict[str, Any]]:
+def describe(exc: BaseException) -> list[dict[str, Any]]:
     """Return the chain, the exception itself first, then what it came from.
 
     Each item has `type` and `message` (redacted for the log), `frames` (outermost first: `file`, `line`,
     `function`, `source`), `relation` for all but the first (`cause` or `context`: how it led to the one
-    before), and for a group `exceptions`, a list of such chains.
+    before), and for a group `exceptions`, a list of such chains. One that is met again, by another way, is left
+    out there.
     """
+    return _describe(exc, set(), 0)
+
+
+def _describe(exc: BaseException, seen: set[int], depth: int) -> list[dict[str, Any]]:
     chain: list[dict[str, Any]] = []
-    seen: set[int] = set()
     link: BaseException | None = exc
     relation = ""
-    while link is not None and id(link) not in seen and len(chain) < MAX_CHAIN:
+    while link is not None and id(link) not in seen and len(chain) < MAX_CHAIN and len(seen) < MAX_EXCEPTIONS:
         seen.add(id(link))
         item: dict[str, Any] = {"type": _type_name(link), "message": log_text(_message(link))}
         if relation:
             item["relation"] = relation
-        notes = getattr(link, "__notes__", None)
-        if isinstance(notes, list):
-            item["notes"] = [log_text(note) for note in notes[:20] if isinstance(note, str)]
-        item["frames"] = list(_frames(link.__traceback__))
-        if isinstance(link, Group) and depth < MAX_DEPTH:
-            item["exceptions"] = [describe(inner, depth=depth + 1) for inner in link.exceptions[:MAX_GROUP]]
-            if len(link.exceptions) > MAX_GROUP:
-                item["exceptions_left_out"] = len(link.exceptions) - MAX_GROUP
+        notes = attempt(lambda link=link: _notes(link), None)  # type: ignore[misc]
+        if notes:
+            item["notes"] = notes
+        item["frames"] = list(_frames(_TRACEBACK(link)))
+        if issubclass(type(link), Group):
+            inner = attempt(lambda link=link: list(link.exceptions), [])  # type: ignore[misc]
+            chains = [_describe(leaf, seen, depth + 1) for leaf in inner[:MAX_GROUP]] if depth < MAX_DEPTH else []
+            item["exceptions"] = [chain for chain in chains if chain]
+            if len(item["exceptions"]) < len(inner):
+                item["exceptions_left_out"] = len(inner) - len(item["exceptions"])
         chain.append(item)
-        if link.__cause__ is not None:
-            link, relation = link.__cause__, "cause"
-        else:
-            link, relation = (None if link.__suppress_context__ else link.__context__), "context"
+        link, relation = origin(link)
     return chain
+
+
+_TRACEBACK: Final[Callable[[BaseException], Any]] = vars(BaseException)["__traceback__"].__get__
+
+
+def _notes(exc: BaseException) -> list[str]:
+    return [log_text(note) for note in getattr(exc, "__notes__", ())[:20] if isinstance(note, str)]
 
 
 def _type_name(exc: BaseException) -> str:
@@ -65,14 +77,13 @@ def _type_name(exc: BaseException) -> str:
 
 def _message(exc: BaseException) -> str:
     """The exception's text; of pydantic's errors, which quote the values they refuse, places and rules only."""
-    if not isinstance(exc, ValidationError):
-        return text_of(exc)
-    try:
-        errors = exc.errors(include_url=False, include_context=False, include_input=False)
-        places = [f"{'.'.join(map(str, error['loc'])) or 'value'}: {error['type']}" for error in errors[:20]]
-        return f"{len(errors)} validation error(s) for {exc.title}: " + "; ".join(places)
-    except Exception:  # a location or title that resists
-        return "validation error"
+    return attempt(lambda: _rules(exc), "") if isinstance(exc, ValidationError) else text_of(exc)
+
+
+def _rules(exc: ValidationError) -> str:
+    errors = exc.errors(include_url=False, include_context=False, include_input=False)
+    places = [f"{'.'.join(map(str, error['loc'])) or 'value'}: {error['type']}" for error in errors[:20]]
+    return f"{len(errors)} validation error(s) for {exc.title}: " + "; ".join(places)
 
 
 def log_text(text: str) -> str:

@@ -21,11 +21,12 @@ from typing import Any, Final, Literal, ParamSpec, TypeVar, overload
 import anyio
 
 from iserror import hosts, returned
+from iserror.attempt import attempt
 from iserror.call import Call, current
 from iserror.errormap import ErrorMap
 from iserror.failure import EFFECTS, Effect, Failure, ToolFailure, check_choice, safe_name
 from iserror.logs import keep_off_stdout
-from iserror.problem import Group, Hook, Problem, ProtocolProblem, crash, leaves, resolve, timeout
+from iserror.problem import Group, Hook, Problem, crash, leaves, resolve, timeout
 from iserror.protocol import sanitized
 from iserror.report import report
 
@@ -368,7 +369,7 @@ def failure_for(call: Call, mine: bool, options: Options, exc: BaseException) ->
         return exc
     if not mine and call.returned and isinstance(exc, ToolFailure):
         return exc  # raised by `accepted`, just now
-    problem = problem_of(exc, (*options.maps, *call.maps))
+    problem = resolve(exc, (*options.maps, *call.maps))
     if isinstance(problem, Problem):
         return stopped(call, mine, problem)
     if not mine:
@@ -387,18 +388,24 @@ def stopped(call: Call, mine: bool, problem: Problem) -> ToolFailure:
     return failed
 
 
-# --- the steps of every layer -----------------------------------------------------------------------------------------------
+# --- the steps of every layer --------------------------------------------------------------------------------
 
 
 def must_pass(exc: BaseException) -> bool:
     """Whether this is the runtime's own: an interrupt, a generator's end, the cancellation of this call."""
-    if isinstance(exc, (Exception, SystemExit)):
+    kind = type(exc)  # not isinstance(): an object may lie about its class
+    if issubclass(kind, (Exception, SystemExit)):
         return False
-    if isinstance(exc, Group):
+    if issubclass(kind, Group):
         return any(must_pass(leaf) for leaf in leaves(exc))
-    if isinstance(exc, asyncio.CancelledError):
+    if issubclass(kind, asyncio.CancelledError):
         return being_cancelled()
-    return True
+    return issubclass(kind, (KeyboardInterrupt, GeneratorExit)) or kind is _cancelled_class()
+
+
+def _cancelled_class() -> type[BaseException] | None:
+    """The cancellation of the running async library, which need not be asyncio."""
+    return attempt(anyio.get_cancelled_exc_class, None)
 
 
 def being_cancelled() -> bool:
@@ -441,11 +448,6 @@ def returned_problem(call: Call, result: Any) -> Problem | None:
     return problem
 
 
-def problem_of(exc: BaseException, maps: tuple[ErrorMap, ...]) -> Problem | ProtocolProblem:
-    """What an exception means. What passes `Exception` by (exits, stray cancellations) is a crash."""
-    return resolve(exc, maps) if isinstance(exc, (Exception, Group)) else crash(exc)
-
-
 def say(call: Call, problem: Problem) -> Failure:
     """Say a problem of the call's tool; never fails."""
     about: dict[str, Any] = {
@@ -454,10 +456,9 @@ def say(call: Call, problem: Problem) -> Failure:
         "request_id": call.request_id,
         "trace_id": call.trace_id,
     }
-    try:
-        return problem.failure(**about)
-    except Exception as exc:  # a value that no check foresaw: whatever it was, the answer has to be valid
-        return crash(exc).failure(**about)
+    # Whatever value no check foresaw: the answer has to be valid.
+    said = attempt(lambda: problem.failure(**about), None)
+    return said if said is not None else crash(RuntimeError()).failure(**about)
 
 
 def remember(call: Call, problem: Problem) -> ToolFailure:

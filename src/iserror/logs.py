@@ -24,6 +24,7 @@ from typing import Any, Final, TextIO
 import structlog
 from structlog.contextvars import merge_contextvars
 
+from iserror.attempt import attempt
 from iserror.excinfo import describe, log_text
 from iserror.redact import redact
 
@@ -47,11 +48,8 @@ def _to_stderr(line: str) -> None:
     stream = sys.stderr
     if stream is None:  # a process without a console (pythonw, a daemon)
         return
-    try:
-        stream.write(line)
-        stream.flush()
-    except (OSError, ValueError, AttributeError):  # closed, or replaced by something else
-        return
+    # It may be closed, or replaced by anything.
+    attempt(lambda: (stream.write(line), stream.flush()), None)
 
 
 class _StderrSink:
@@ -252,18 +250,18 @@ def keep_off_stdout() -> None:
 
 def emit(level: str, event: str, fields: EventDict) -> None:
     """Write one line; returns once the operating system has it. Never raises."""
-    try:
-        if not _State.configured and configured_by_user():
-            _to_user(level, event, fields)
-            return
-        line = _to_json(None, level, _stamp(None, level, {"event": event, **fields}))
-    except Exception as exc:
-        tell_once(
-            f"render {type(exc)}", f"a log line could not be made ({type(exc).__name__}); results are not affected"
-        )
-        return
+    if not attempt(lambda: _emit(level, event, fields), False):
+        tell_once("emit", "a log line could not be made or written; results are not affected")
+
+
+def _emit(level: str, event: str, fields: EventDict) -> bool:
+    if not _State.configured and configured_by_user():
+        _to_user(level, event, fields)
+        return True
+    line = _to_json(None, level, _stamp(None, level, {"event": event, **fields}))
     for sink in _State.sinks:
         sink.write(line)
+    return True
 
 
 def _to_user(level: str, event: str, fields: EventDict) -> None:
@@ -291,10 +289,8 @@ def _as_text(_logger: object, _method: str, rendered: Any) -> str:
 
 
 def _writes_to_stdout(factory: Callable[..., Any]) -> bool:
-    try:
-        inner = factory("iserror")
-    except Exception:  # a factory with a signature of its own; its loggers are not ours to judge
-        return False
+    # A factory with a signature of its own makes loggers that are not ours to judge.
+    inner: object = attempt(lambda: factory("iserror"), None)
     if isinstance(inner, logging.Logger):
         logger: logging.Logger | None = inner
         while logger is not None:

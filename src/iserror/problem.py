@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from iserror.attempt import attempt
 from iserror.errormap import BUILT_IN, Entry, ErrorMap
 from iserror.failure import (
     Category,
@@ -186,18 +187,14 @@ def of_tool_failure(exc: ToolFailure) -> Problem:
 def of_entry(entry: Entry, exc: BaseException) -> Problem:
     """What the map says of this exception."""
     wait = entry.retry_after
-    if callable(wait):
-        try:
-            wait = wait(exc)  # type: ignore[assignment]
-        except Exception:  # the author's function; a wait that is not known is left out
-            wait = None
+    seconds = attempt(lambda: parse_retry_after(wait(exc) if callable(wait) else wait), None)
     return Problem(
         code=entry.code,
         category=entry.category,
         message=entry.message.render(exc),
         hint=entry.hint.render(exc) if entry.hint else None,
         can_help=entry.retryable,
-        retry_after=parse_retry_after(wait),
+        retry_after=seconds,
         outcome=entry.outcome,
         details=entry.details_of(exc),
         exception=exc,
@@ -207,11 +204,7 @@ def of_entry(entry: Entry, exc: BaseException) -> Problem:
 
 def text_of(exc: BaseException) -> str:
     """`str(exc)`, whatever it does."""
-    try:
-        text = str(exc)
-    except Exception:
-        return ""
-    return text if isinstance(text, str) else ""
+    return attempt(lambda: str(exc), "")
 
 
 def protocol_error_data(exc: BaseException) -> tuple[int, str, Any] | None:
@@ -249,10 +242,13 @@ def raised_by_sdk(exc: BaseException) -> bool:
 
 
 def leaves(group: BaseException) -> Iterator[BaseException]:
-    """The exceptions inside nested groups, in order, a hundred at most."""
-    stack, count = [group], 0
+    """The exceptions inside nested groups, in order, each once, a hundred at most."""
+    stack, seen, count = [group], set(), 0
     while stack and count < MAX_LEAVES:
         exc = stack.pop()
+        if id(exc) in seen:
+            continue
+        seen.add(id(exc))
         if isinstance(exc, Group):
             stack.extend(reversed(exc.exceptions))
         else:
@@ -261,11 +257,13 @@ def leaves(group: BaseException) -> Iterator[BaseException]:
 
 
 def resolve(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | ProtocolProblem:
-    """Say what an exception means. Never raises: what goes wrong here makes the exception a crash."""
-    try:
-        return _resolve(exc, maps)
-    except Exception:  # a property, a `__str__`, an `__eq__` of the user's classes may raise anything
+    """Say what an exception means. Never raises: what goes wrong here makes the exception a crash.
+
+    What is no `Exception` and got here (an exit, a stray cancellation) is a crash too.
+    """
+    if not issubclass(type(exc), (Exception, Group)):
         return crash(exc)
+    return attempt(lambda: _resolve(exc, maps), crash(exc))
 
 
 def _resolve(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | ProtocolProblem:
@@ -320,7 +318,20 @@ def _chain(exc: BaseException) -> Iterator[BaseException]:
     while link is not None and id(link) not in seen and len(seen) < MAX_CHAIN:
         seen.add(id(link))
         yield link
-        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+        link = origin(link)[0]
+
+
+def origin(exc: BaseException) -> tuple[BaseException | None, str]:
+    """What an exception came from and how (`cause`, `context`), whatever its class makes of these attributes."""
+    cause = _CAUSE(exc)
+    if cause is not None:
+        return cause, "cause"
+    return (None if _SUPPRESSED(exc) else _CONTEXT(exc)), "context"
+
+
+_CAUSE: Final[Callable[[BaseException], Any]] = vars(BaseException)["__cause__"].__get__
+_CONTEXT: Final[Callable[[BaseException], Any]] = vars(BaseException)["__context__"].__get__
+_SUPPRESSED: Final[Callable[[BaseException], Any]] = vars(BaseException)["__suppress_context__"].__get__
 
 
 # Least certain first: what may have happened outweighs what did not.

@@ -155,11 +155,7 @@ def _harmless(value: str) -> bool:
 def _wordy(value: str) -> bool:
     """Whether `value` reads as a word or a name: letters, with capitals only where names have them."""
     word = value.strip(".,:;!?()")
-    return bool(
-        _re(r"(?:[^\W\d_][^\W\d_A-Z]*|[A-Z]+|(?:[A-Z][a-z]{2,}){2,4}|[a-z]+(?:['’-][a-z]+)*)?").fullmatch(
-            word
-        )
-    )
+    return bool(_re(r"(?:[^\W\d_][^\W\d_A-Z]*|[A-Z]+|(?:[A-Z][a-z]{2,}){2,4}|[a-z]+(?:['’-][a-z]+)*)?").fullmatch(word))
 
 
 def _random(value: str) -> bool:
@@ -169,11 +165,7 @@ def _random(value: str) -> bool:
     for piece in _re(r"[A-Za-z0-9]{12,}").findall(value[:512]):
         if not piece.isalpha() and not piece.isdigit():
             return True
-        if (
-            len(piece) >= 20
-            and len(_re(r"[A-Z](?![a-z]{2})").findall(piece)) * 5 >= len(piece)
-            and not piece.isupper()
-        ):
+        if len(piece) >= 20 and len(_re(r"[A-Z](?![a-z]{2})").findall(piece)) * 5 >= len(piece) and not piece.isupper():
             return True
     changes = len(_re(r"[a-z](?=[A-Z0-9])|[A-Z](?=\d)|\d(?=[A-Za-z])").findall(value[:512]))
     return len(value) >= 16 and changes * 5 >= min(len(value), 512) and any(c.isdigit() for c in value)
@@ -203,7 +195,7 @@ def _counts(grade: str, value: str, sep: str = "=", quoted: bool = True, more: b
 _QUOTE = r"(?:\\{0,6}[\"'`]|&quot;|&#3[49];|%22)"  # of any escape level
 # What separates a name from its value, and, read backwards from there, the name.
 _SEPARATOR = (
-    r"(?P<s>[:=](?:(?<=\w\w.)|(?<=[\w\])\"'`; \t][\])\"'`; \t].))(?:[=>](?!=))?|"
+    r"(?P<s>[:=](?:(?<=\w\w.)|(?<=[\w\])\"'`; \t\\][\])\"'`; \t].))(?:[=>](?!=))?|"
     r"%3[dDaA](?<=[\w%-]...)|,(?<=[\"'],)(?=\s?b?[\"']))\s{0,40}"
 )
 _EMAN = r"[ \t]{0,40}\]?(?:[\"'`]\\{0,6}|;touq&|;[94]3#&|22%)?\]?(?P<k>[\w.$-]{1,100})"
@@ -246,9 +238,10 @@ def _assignments(text: str) -> Iterator[tuple[int, int]]:
     """Find values of secret names in JSON, YAML, env, queries, arguments, headers and connection strings."""
 
     def named() -> Iterator[tuple[str, str, int]]:
+        name_before = _re(_EMAN).match
         for m in _re(_SEPARATOR).finditer(text):
             at = m.start()
-            name = _re(_EMAN).match(text[max(0, at - 150) : at][::-1])
+            name = name_before(text[max(0, at - 150) : at][::-1])
             if name and not text.startswith(_MARK, at - name.end() - len(_MARK)):
                 yield name["k"][::-1], "=" if m["s"][-1:] in "dD" else m["s"], m.end()
 
@@ -277,9 +270,7 @@ def _cookies(text: str) -> Iterator[tuple[int, int]]:
     )
     for m in _re(header).finditer(text):
         for p in _re(pair).finditer(text, *m.span("v")):
-            if not _re(attribute, re.I).fullmatch(p[1]) and (
-                ";" in m[0] or text[p.end(1)] == "=" or _random(p[2])
-            ):
+            if not _re(attribute, re.I).fullmatch(p[1]) and (";" in m[0] or text[p.end(1)] == "=" or _random(p[2])):
                 yield p.span(2)
 
 
@@ -481,21 +472,18 @@ _PEM = (
 )
 _PARAM = r"[\w-]{1,40}=(?:\\?\"[^\"\n\\]{0,2000}\\?\"|[^\s,\"'\\]{0,2000})"
 _AUTHORIZATION = (
-    r"[aA](?i:uthorization)"
-    + _QUOTE
-    + r"?\]?\s{0,4}(?:[:=]|%3A|,(?=\s?b?[\"']))\s{0,4}[\[(]?b?"
-    + _QUOTE
-    + r"?"
+    r"[aA](?i:uthorization)" + _QUOTE + r"?\]?\s{0,4}(?:[:=]|%3A|,(?=\s?b?[\"']))\s{0,4}[\[(]?b?" + _QUOTE + r"?"
     r"(?P<k>[A-Za-z][\w-]{1,30}(?: |%20|\+)+)?(?P<v>"
     + _PARAM
     + r"(?:,\s?"
     + _PARAM
     + r"){0,30}|[^\s\"'<>,;&\\)\]}%]{4,4096})"
 )
+# The password of a DSN may hold `/` and `@`; that of a web address ends before the path.
 _USERINFO = (
-    r"(?://|%2F%2F)[^\s:/?#@\"'<>()%]{0,100}(?::|%3A)(?:(?P<v>[^\s\"'<>/?#]{1,256})|"
-    r"(?P<w>[^\s\"'<>@]{1,256}))"
-    r"(?:@|%40)(?=[\w.\[(%-])"
+    r"(?:(?<![pP]:)(?<![pP][sS]:)//[^\s:/?#@\"'<>()%]{0,100}:(?P<x>(?:[^\s\"'<>?:]|:(?!//)){1,256})@|"
+    r"(?://|%2F%2F)[^\s:/?#@\"'<>()%]{0,100}(?::|%3A)"
+    r"(?:(?P<v>[^\s\"'<>/?#]{1,256})|(?P<w>[^\s\"'<>@]{1,256}))(?:@|%40))(?=[\w.\[(%-])"
 )
 _USERINFO_BARE = (
     r"(?<![\w/.-])[\w.-]{1,64}:(?P<v>[^\s@/:\"'<>]{4,128})@(?:(?:tcp|unix)\(|[\w.-]{1,100}:\d{2,5}(?!\d))|"
@@ -547,9 +535,7 @@ def _secret_rules() -> Iterator[Rule]:
         name = f"{kind}_format" if kind in _PREFIXES else kind
         yield Rule(name, kind, f"(?:{pattern}){_CUT}", tuple(gates.split()), run)
     yield Rule("url_userinfo", "userinfo", _USERINFO, ("@", "%40"), check=_no_port)
-    yield Rule(
-        "url_token", "userinfo", r"//(?P<v>[\w.~%+-]{16,256})@", ("@",), check=lambda m: _random(m["v"])
-    )
+    yield Rule("url_token", "userinfo", r"//(?P<v>[\w.~%+-]{16,256})@", ("@",), check=lambda m: _random(m["v"]))
     yield Rule("userinfo", "userinfo", _USERINFO_BARE, ("@",), check=_no_port)
     yield Rule("auth_header", "authorization", _AUTHORIZATION, ("authorization",), check=_is_credential)
     words = "bearer negotiate ssws geniekey api-key apikey"
@@ -700,18 +686,14 @@ _URL_SCHEMES = (
     r"clickhouse|sqlserver|memcached?|mqtts?|consul|etcd)\Z"
 )
 _PORTS = "1433 1521 2181 2379 3306 5432 5672 6379 8500 9042 9092 9200 11211 26379 27017 50051"
-_HOST_PORT = (
-    r"(?<![\w.-])(?!port|line|code)[a-zA-Z][a-zA-Z0-9-]{1,62}:(?:" + _PORTS.replace(" ", "|") + r")(?![\w.])"
-)
+_HOST_PORT = r"(?<![\w.-])(?!port|line|code)[a-zA-Z][a-zA-Z0-9-]{1,62}:(?:" + _PORTS.replace(" ", "|") + r")(?![\w.])"
 _LOCALHOST = r"localhost:\d{1,5}(?!\w)"
 _NAMED_HOST = (
     r"(?:ENOTFOUND|EAI_AGAIN|lookup|[rR]esolve(?: host)?|[hH]ost ?name|connect to host|"
     r"[uU]nknown host)[: ] ?\\?[\"']?"
     r"(?P<v>[a-z0-9]+(?:[-_][a-z0-9]+)+(?::\d{1,5})?)(?![\w.-])"
 )
-_PORT = (
-    r"\[redacted:(?:host|ip)\]\\?[\"']?[,:]?\s?(?:\\?[\"']?port\\?[\"']?\s?[=:]?\s?)?(?P<v>\d{2,5})(?![\w.])"
-)
+_PORT = r"\[redacted:(?:host|ip)\]\\?[\"']?[,:]?\s?(?:\\?[\"']?port\\?[\"']?\s?[=:]?\s?)?(?P<v>\d{2,5})(?![\w.])"
 
 _TABLE = r"[\w.\"`\[\]]{1,200}"
 _SQL = {  # keyword: what must follow it
@@ -827,8 +809,9 @@ def _model_rules() -> Iterator[Rule]:
     yield rule("trace_other", "trace", _OTHER_FRAMES, "#|.rb:|.ex:|.exs:|.erl:")
     yield Rule("sql", "sql", gates=tuple(_SQL), profiles=model, find=_statements)
     params = (
-        r"(?i:\b(?:parameters|params|bind(?:ing)?s?(?: parameters?)?|bind values|"
-        r"args)[\"']?\s?[=:]\s?)(?P<v>[\[({](?!redacted)[^\n]{0,4000}[\])}](?=\]|\s|\Z))"
+        r"(?i:\b(?:parameters|params|bind(?:ing)?s?(?: parameters?)?|bind values|args)[\"']?\s?[=:]\s?)"
+        r"(?:(?P<v>[\[({](?!redacted)[^\n]{0,4000}[\])}])(?=\]\s*(?:\n|\Z|\(|\\n))|"
+        r"(?P<w>[\[({](?!redacted)[^\n]{0,4000}[\])}])(?=\s|\Z))"
     )
     yield rule("sql_params", "sql_params", params, "[redacted:sql]")
     yield rule("file_url", "path", r"(?i:file:)/{1,3}[^\s\"'<>)]{1,1024}", "file:/")
@@ -862,7 +845,7 @@ def _mod97(m: re.Match[str]) -> bool:
 
 
 def _pii_rules() -> Iterator[Rule]:
-    email = r"(?<![\w.%+-])[\w.%+'-]{1,64}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}(?![\w@])"
+    email = r"(?<!//)(?<![\w.%+-])[\w.%+'-]{1,64}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}(?![\w@])"
     yield Rule("email", "email", email, ("@",), pii=True)
     iban = r"(?<!\w)[A-Za-z]{2}\d{2}(?: ?[A-Za-z0-9]{4}){2,7}(?: ?[A-Za-z0-9]{1,3})?(?!\w)"
     yield Rule("iban", "iban", iban, pii=True, check=_mod97)
@@ -927,8 +910,8 @@ class _Gates:
         for i, rule in enumerate(rules):
             for gate in rule.gates:
                 self.behind.setdefault(gate, []).append(i)
-        self.near = [g for g, behind in self.behind.items() if any(not rules[i].run for i in behind)]
-        self.far = [g for g in self.behind if g not in self.near]  # gates of rules that need a long word
+        self.near = {g for g, behind in self.behind.items() if any(not rules[i].run for i in behind)}
+        self.far = self.behind.keys() - self.near  # gates of rules that need a long word
 
     def open(self, text: str) -> Iterable[Rule]:
         """Return the rules with an open gate, in their order."""
@@ -951,11 +934,7 @@ class Redactor:
 
     def __init__(self, rules: Iterable[Rule] = DEFAULT_RULES) -> None:
         self.rules: tuple[Rule, ...] = tuple(rules)
-        self._gates = {
-            (profile, pii): _Gates([r for r in self.rules if profile in r.profiles and (pii or not r.pii)])
-            for profile in ("model", "log")
-            for pii in (False, True)
-        }
+        self._gates: dict[tuple[Profile, bool], _Gates] = {}
 
     def add(self, *rules: Rule) -> Redactor:
         """Return a redactor that applies `rules` before its own; a name already taken is a `ValueError`."""
@@ -978,12 +957,21 @@ class Redactor:
         """Return `text` with each finding replaced by `[redacted:KIND]`; see the function of this name."""
         try:
             text = _bounded(text)
-            for rule in self._gates[profile, pii].open(text):
+            for rule in self._gates_of(profile, pii).open(text):
                 if not rule.gates or rule.gates[0][:10] != _MARK or any(g in text for g in rule.gates):
                     text = _replace(text, rule)
             return _bounded(text)
         except Exception:
             return _FAILED
+
+    def _gates_of(self, profile: Profile, pii: bool) -> _Gates:
+        gates = self._gates.get((profile, pii))
+        if gates is None:
+            if profile not in ("model", "log"):
+                raise ValueError(f"unknown profile: {profile!r}")
+            gates = _Gates([r for r in self.rules if profile in r.profiles and (pii or not r.pii)])
+            self._gates[profile, pii] = gates
+        return gates
 
     def redact(self, value: object, *, profile: Profile = "model", pii: bool = False) -> object:
         """Return `value` as plain JSON data with its secrets replaced; see the function of this name."""
@@ -1025,11 +1013,7 @@ def clean_line(text: str, limit: int) -> str:
             return line
         line = line[: max(limit - 1, 0)]
         half = line.rfind("[")
-        if (
-            half >= 0
-            and "]" not in line[half:]
-            and (line.startswith(_MARK, half) or _MARK.startswith(line[half:]))
-        ):
+        if half >= 0 and "]" not in line[half:] and (line.startswith(_MARK, half) or _MARK.startswith(line[half:])):
             line = line[:half]
         return (line.rstrip() + "…")[: max(limit, 0)]
     except Exception:
@@ -1080,9 +1064,7 @@ class _Walk:
                     break
                 name = str.__str__(key) if isinstance(key, str) else str(self.plain(key, _DEPTH, ""))
                 own = "strong" if grade == "strong" else _grade(name)
-                header = _re(r"(?:proxy-)?authorization|(?:set-)?cookies?").fullmatch(
-                    name.lower().replace("_", "-")
-                )
+                header = _re(r"(?:proxy-)?authorization|(?:set-)?cookies?").fullmatch(name.lower().replace("_", "-"))
                 result[self.text(name, "")] = self.plain(item, depth + 1, "strong" if header else own)
             return result
         if isinstance(value, (list, tuple, AbstractSet)):

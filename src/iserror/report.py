@@ -6,6 +6,7 @@ import sys
 import time
 from typing import Any, Final
 
+from iserror.attempt import attempt
 from iserror.call import Call
 from iserror.errormap import BUILT_IN
 from iserror.excinfo import describe
@@ -51,10 +52,9 @@ def report(call: Call, *, handled: str | None = None) -> None:
     emit("error" if problem.is_crash else "warning", "tool_failed", _exception_last(line))
     hook = call.guard.on_error
     if hook is not None:
-        try:
-            hook(problem.exception if problem.exception is not None else Exception(failure.text), failure)
-        except Exception as exc:  # the hook is the author's; the answer does not depend on it
-            tell_once(f"hook {type(exc)}", f"the on_error hook raised {type(exc).__name__}; results are not affected")
+        exception = problem.exception if problem.exception is not None else Exception(failure.text)
+        if attempt(lambda: (hook(exception, failure),), None) is None:
+            tell_once("on_error", "the on_error hook raised; results are not affected")
     if not handled:
         mark_span(failure.code)
 
@@ -101,13 +101,14 @@ def mark_span(code: str) -> None:
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None:
         return
-    try:
+
+    def mark() -> None:
         span = trace.get_current_span()
         if span.is_recording():
             span.set_attribute("error.type", code)
             span.set_status(trace.Status(trace.StatusCode.ERROR))
-    except Exception as exc:  # an exporter or processor of the user's
-        tell_once(f"span {type(exc)}", f"the span could not be marked ({type(exc).__name__}); results are not affected")
+
+    attempt(mark, None)
 
 
 def _line(call: Call, exc: BaseException | None) -> dict[str, Any]:
@@ -127,12 +128,9 @@ def _line(call: Call, exc: BaseException | None) -> dict[str, Any]:
     if call.guard.log_arguments and arguments is not None:
         line["arguments"] = redact(dict(arguments), profile="log")
     if exc is not None:
-        try:
-            line["exception"] = describe(exc)
-        except Exception as failed:  # an object that resists being described; its type is safe to name
-            line["exception"] = [
-                {"type": type(exc).__qualname__, "message": f"[{type(failed).__name__}]", "frames": []}
-            ]
+        # Of an object that resists being described, the type at least.
+        least = [{"type": type(exc).__qualname__, "message": "", "frames": []}]
+        line["exception"] = attempt(lambda: describe(exc), least)
     return {key: value for key, value in line.items() if value is not None}
 
 

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from iserror.attempt import attempt
 from iserror.failure import Failure
 from iserror.logs import tell_once
 from iserror.problem import Problem, built_in
@@ -99,13 +100,10 @@ def looks_like_an_error(value: Any) -> bool:
 
 def from_value(guard: ToolErrors, call: Call, value: Any) -> Problem | None:
     """The problem that a success reads like, if the guard converts such; otherwise it is only told."""
-    try:
-        if not guard.is_returned_error(value):
-            return None
-    except Exception as exc:  # the predicate is the author's; what it cannot judge is a success
-        tell_once(
-            f"predicate {type(exc)}", f"is_returned_error raised {type(exc).__name__}; the value counts as a success"
-        )
+    says_error = attempt(lambda: bool(guard.is_returned_error(value)), None)
+    if says_error is None:
+        tell_once("is_returned_error", "is_returned_error raised; the value counts as a success")
+    if not says_error:
         return None
     problem = built_in("RETURNED_ERROR", text_of_value(value), outcome="unknown")
     if guard.returned_errors == "convert":

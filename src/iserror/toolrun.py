@@ -15,6 +15,7 @@ from pydantic_core import PydanticSerializationError
 
 from iserror import returned
 from iserror.arguments import reasons_of
+from iserror.attempt import attempt
 from iserror.call import Call, current
 from iserror.failure import ToolFailure
 from iserror.guard import (
@@ -24,10 +25,9 @@ from iserror.guard import (
     is_guarded,
     must_pass,
     options_of,
-    problem_of,
     remember,
 )
-from iserror.problem import Problem, ProtocolProblem, crash, invalid_arguments, invalid_output, timeout
+from iserror.problem import Problem, ProtocolProblem, crash, invalid_arguments, invalid_output, resolve, timeout
 from iserror.report import report
 
 _BAD_OUTPUT: Final = (ValidationError, PydanticSerializationError)
@@ -161,10 +161,8 @@ async def _run(
         if problem is None:
             return _Done(result)
     except BaseException as exc:
-        try:
-            found = _problem(host, call, tool, exc)
-        except Exception:  # an object of the user's or the host's that resists being looked at
-            found = crash(exc)
+        caught = exc
+        found = attempt(lambda: _problem(host, call, tool, caught), crash(exc))
         if not isinstance(found, Problem):
             return found
         problem = found
@@ -213,7 +211,7 @@ def _problem(host: ToolHost, call: Call, tool: Any, exc: BaseException) -> Probl
             return invalid_arguments(reasons_of(refused, tool), refused)
     if call.returned and isinstance(exc, _BAD_OUTPUT):
         return invalid_output(exc)
-    problem = problem_of(exc, call.maps)
+    problem = resolve(exc, call.maps)
     if isinstance(problem, ProtocolProblem):
         call.problem = problem
         return problem.exception

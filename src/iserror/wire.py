@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 from iserror import returned
+from iserror.attempt import attempt
 from iserror.call import Call
 from iserror.failure import Failure, safe_line, safe_name
-from iserror.guard import must_pass, problem_of, remember
+from iserror.guard import must_pass, remember
 from iserror.problem import (
     Problem,
     ProtocolProblem,
@@ -21,6 +22,7 @@ from iserror.problem import (
     crash,
     invalid_output,
     raised_by_sdk,
+    resolve,
 )
 from iserror.protocol import INVALID_PARAMS, MAX_DATA, json_size, protocol_parts
 from iserror.redact import redact
@@ -32,6 +34,9 @@ TOOL_FAILURE_KEY: Final = "io.modelcontextprotocol/toolFailure"
 
 # SEP-1303 made invalid arguments a tool execution error with this revision.
 RESULT_REVISION: Final = "2025-11-25"
+
+
+_UNSETTLED: Final = object()
 
 
 class WireHost(Protocol):
@@ -68,10 +73,10 @@ async def serve(host: WireHost, call: Call, invoke: Callable[[], Awaitable[R]]) 
             result = await invoke()
         except BaseException as exc:
             ended = exc
-        try:
-            settled = _settle(host, call, result, ended)
-        except Exception as exc:  # the guard never fails: what went wrong in it is a crash like any other
-            settled = answer(host, call, crash(ended or exc))
+        settled = attempt(lambda: _settle(host, call, result, ended), _UNSETTLED)
+        if settled is _UNSETTLED:
+            # The guard never fails: whatever went wrong in it makes the call a crash like any other.
+            settled = answer(host, call, crash(ended or RuntimeError("the call could not be settled")))
     finally:
         call.leave()
     if isinstance(settled, BaseException):
@@ -106,7 +111,7 @@ def _outside_the_tool(
         if ended is not None and call.escaped is None and raised_by_sdk(exc):
             # Malformed requests, protocol state: the SDK's own answer to the host.
             return None
-        return problem_of(exc, call.maps)
+        return resolve(exc, call.maps)
     texts, meta = parts or ([], None)
     if call.unknown_tool:
         return unknown_tool(call, None)

@@ -1,0 +1,94 @@
+"""The documentation is under test: it names everything public, and what it shows runs."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+
+import pytest
+
+import iserror
+from iserror import ErrorMap, Failure, ToolErrors, logs
+from iserror.errormap import BUILT_IN
+from tests.hosts import HOST, ROOT
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def _page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text()
+
+
+@pytest.mark.parametrize("name", iserror.__all__)
+def test_every_public_name_is_in_the_reference(name: str) -> None:
+    """A public name without a heading in the reference fails the build."""
+    assert re.search(rf"^## `(?:@)?{name}\b", _page("api.md"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", list(inspect.signature(ToolErrors).parameters)[1:])
+def test_every_setting_is_in_the_reference(name: str) -> None:
+    """A setting without a row in the reference fails the build."""
+    assert f"| `{name}` |" in _page("api.md")
+
+
+@pytest.mark.parametrize("name", list(inspect.signature(ErrorMap.add).parameters)[1:])
+def test_every_argument_of_an_entry_is_in_the_reference(name: str) -> None:
+    """An argument of `add` without a row in the reference fails the build."""
+    assert re.search(rf"^\| [^|]*`{name}`", _page("api.md"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", list(Failure.model_fields))
+def test_every_field_is_on_the_wire_page(name: str) -> None:
+    """A field of the envelope without a row on the wire page fails the build."""
+    assert f"| `{name}` |" in _page("wire-format.md")
+
+
+@pytest.mark.parametrize(("code", "category"), list(BUILT_IN.items()))
+def test_every_built_in_code_is_on_the_wire_page(code: str, category: str) -> None:
+    """A code of the library's own without its category on the wire page fails the build."""
+    assert f"| `{code}` | `{category}` |" in _page("wire-format.md")
+
+
+def test_log_keys_are_documented(lines: logs.Record) -> None:
+    """A key of a log line without a row on the logging page fails the build."""
+
+    @ToolErrors(log_arguments=True)
+    def tool() -> None:
+        raise ValueError
+
+    with pytest.raises(iserror.ToolFailure):
+        tool()
+
+    (line,) = lines.read()  # type: ignore[attr-defined]
+    documented = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| ([^|]*) \|", _page("logging.md"), re.MULTILINE))))
+    assert set(line) - documented == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page) -> None:  # type: ignore[no-untyped-def]
+    """A relative link to a file that is not there fails the build."""
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.skipif(HOST != "mcp1", reason="the README's server is written for mcp 1.x")
+def test_the_readme_server_runs() -> None:
+    """The shortest server of the README starts, registers its tool, and its tool fails as the README says."""
+    (source,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    check = "\ntry:\n    get_invoice('INV-42')\nexcept Exception as exc:\n    print(exc)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", source + check], capture_output=True, text=True, check=True, timeout=50
+    )
+    assert done.stdout.splitlines()[:2] == [
+        "INVOICE_NOT_FOUND: No invoice with id INV-42.",
+        "Ask the user for the invoice number.",
+    ]
+    assert "[get_invoice failed; change the call first; request_id: " in done.stdout
+
+
+def test_the_tutorial_is_valid_python() -> None:
+    """Every Python block of the tutorial compiles."""
+    for source in re.findall(r"```python\n(.*?)```", _page("tutorial.md"), re.DOTALL):
+        compile(source, "tutorial", "exec")
