@@ -83,11 +83,12 @@ class Call:
     entered = False
     returned = False
     closed = False
-    looked_up = False
-    unknown_tool = False
+    running = 0
     problem: Problem | ProtocolProblem | None = None
     failure: Failure | None = None
     escaped: BaseException | None = None
+    # Failures of nested calls by the id of their exception: one that no outer layer tells is told at the end.
+    untold: dict[int, Call] | None = None
     _current: Token[Call | None]
     _request_id: Token[Any]
     _tool: Token[Any]
@@ -139,6 +140,11 @@ class Call:
     def leave(self) -> None:
         """Undo `enter`. A generator may be closed in another context; there is nothing to undo then."""
         self.closed = True
+        if self.untold:
+            from iserror.report import report
+
+            for call in self.untold.values():
+                report(call, handled="recovered")
         try:
             current.reset(self._current)
             if self.parent is None:

@@ -383,8 +383,12 @@ def stopped(call: Call, mine: bool, problem: Problem) -> ToolFailure:
     """The `ToolFailure` that says a problem; the outermost layer reports it."""
     failed = remember(call, problem)
     # A task that outlives the call it was started in has nobody above it to report.
-    if mine and (call.parent is None or call.root.closed):
-        report(call)
+    if mine:
+        root = call.root
+        if root is call or root.closed:
+            report(call)
+        else:
+            untold(root, call)
     return failed
 
 
@@ -459,6 +463,13 @@ def say(call: Call, problem: Problem) -> Failure:
     # Whatever value no check foresaw: the answer has to be valid.
     said = attempt(lambda: problem.failure(**about), None)
     return said if said is not None else crash(RuntimeError()).failure(**about)
+
+
+def untold(root: Call, call: Call) -> None:
+    """Keep a nested failure: if what called the tool goes on without it, the end of the whole call tells it."""
+    if isinstance(call.problem, Problem):
+        root.untold = root.untold or {}
+        root.untold[id(call.problem.exception)] = call
 
 
 def remember(call: Call, problem: Problem) -> ToolFailure:

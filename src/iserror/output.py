@@ -30,11 +30,13 @@ def schema_error(schema: Any, value: Any) -> BaseException | None:
         error = next(_validator(schema).iter_errors(value), None)
     except Exception:  # a schema with a reference that leads nowhere, a regex that does not compile
         return None
-    if error is None:
-        return None
+    return None if error is None else OutputSchemaError(describe_error(error))
+
+
+def describe_error(error: Any) -> str:
+    """Where a value breaks which rule, for the log; not jsonschema's message, which quotes the value."""
     where = ".".join(str(part) for part in error.absolute_path) or "the result"
-    # Not jsonschema's message, which quotes the value.
-    return OutputSchemaError(f"{where}: breaks the schema's {error.validator!r}")
+    return f"{where}: breaks the schema's {error.validator!r}"
 
 
 def _validator(schema: Any) -> Any:

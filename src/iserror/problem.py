@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from iserror.attempt import attempt
 from iserror.errormap import BUILT_IN, Entry, ErrorMap
 from iserror.failure import (
@@ -77,6 +79,8 @@ class Problem:
     """What a server behind this one said; it is passed on as it is."""
     meta: Mapping[str, Any] | None = None
     """The `_meta` of an error result that was returned, without our own key."""
+    refused: bool = False
+    """Whether the host refused the arguments, so that the revision in force decides the channel."""
     fields: Sequence[str] = field(default=())
     """Names of the declared arguments that did not fit; for the log."""
 
@@ -162,6 +166,7 @@ def invalid_arguments(reasons: Sequence[tuple[str, str]], exc: BaseException | N
         said or "the arguments do not fit the tool's input schema",
         exception=exc,
         outcome="not_applied",
+        refused=True,
         fields=[name for name, _ in reasons],
     )
 
@@ -218,11 +223,34 @@ def protocol_error_data(exc: BaseException) -> tuple[int, str, Any] | None:
     return code, str(getattr(error, "message", "")), getattr(error, "data", None)
 
 
+def validated_by_host(exc: BaseException) -> bool:
+    """Whether this is pydantic's error of a validation that the host asked for, not the tool's own code."""
+    if not isinstance(exc, ValidationError):
+        return False
+    caller, tb = "", exc.__traceback__
+    while tb is not None:
+        module = _package(str(tb.tb_frame.f_globals.get("__name__", "")))
+        caller = caller if module == "pydantic" else module
+        tb = tb.tb_next
+    # anyio: the host validates in a worker thread.
+    return caller in ("mcp", "fastmcp", "anyio")
+
+
 _ON_PURPOSE: Final = ("fastmcp.server.middleware", "fastmcp.server.tasks")
 
 
 def _package(module: str) -> str:
     return module.partition(".")[0]
+
+
+def raised_in(exc: BaseException) -> str:
+    """Name of the module in which an exception was raised; "" if it was not."""
+    tb = exc.__traceback__
+    if tb is None:
+        return ""
+    while tb.tb_next is not None:
+        tb = tb.tb_next
+    return str(tb.tb_frame.f_globals.get("__name__", ""))
 
 
 def raised_by_sdk(exc: BaseException) -> bool:
@@ -232,12 +260,7 @@ def raised_by_sdk(exc: BaseException) -> bool:
     author raises on purpose, and only the place tells them apart. What fastmcp's middleware raises (rate
     limiting, say) counts as the author's, who chose it; what its task routing raises is about the request.
     """
-    tb = exc.__traceback__
-    if tb is None:
-        return False
-    while tb.tb_next is not None:
-        tb = tb.tb_next
-    module = str(tb.tb_frame.f_globals.get("__name__", ""))
+    module = raised_in(exc)
     return _package(module) in ("mcp", "fastmcp") and not module.startswith(_ON_PURPOSE)
 
 

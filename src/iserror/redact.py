@@ -28,6 +28,7 @@ Profile = Literal["model", "log"]
 _FAILED = "[redacted]"
 _MARK = "[redacted:"
 _CAP = 65_536  # characters of one text that are looked at
+_PASSES, _SHORT = 5, 8_192  # a text of at most so many characters is gone through so many times
 _DEPTH, _NODES, _CHARS = 12, 5_000, 262_144  # bounds of one structure
 
 _re = lru_cache(maxsize=None)(re.compile)  # compiled at first use: importing the module stays cheap
@@ -155,7 +156,11 @@ def _harmless(value: str) -> bool:
 def _wordy(value: str) -> bool:
     """Whether `value` reads as a word or a name: letters, with capitals only where names have them."""
     word = value.strip(".,:;!?()")
-    return bool(_re(r"(?:[^\W\d_][^\W\d_A-Z]*|[A-Z]+|(?:[A-Z][a-z]{2,}){2,4}|[a-z]+(?:['’-][a-z]+)*)?").fullmatch(word))
+    return bool(
+        _re(r"(?:[^\W\d_][^\W\d_A-Z]*|[A-Z]+|(?:[A-Z][a-z]{2,}){2,4}|[a-z]+(?:['’-][a-z]+)*)?").fullmatch(
+            word
+        )
+    )
 
 
 def _random(value: str) -> bool:
@@ -165,7 +170,11 @@ def _random(value: str) -> bool:
     for piece in _re(r"[A-Za-z0-9]{12,}").findall(value[:512]):
         if not piece.isalpha() and not piece.isdigit():
             return True
-        if len(piece) >= 20 and len(_re(r"[A-Z](?![a-z]{2})").findall(piece)) * 5 >= len(piece) and not piece.isupper():
+        if (
+            len(piece) >= 20
+            and len(_re(r"[A-Z](?![a-z]{2})").findall(piece)) * 5 >= len(piece)
+            and not piece.isupper()
+        ):
             return True
     changes = len(_re(r"[a-z](?=[A-Z0-9])|[A-Z](?=\d)|\d(?=[A-Za-z])").findall(value[:512]))
     return len(value) >= 16 and changes * 5 >= min(len(value), 512) and any(c.isdigit() for c in value)
@@ -256,7 +265,7 @@ def _flags(text: str) -> Iterator[tuple[int, int]]:
 def _cookies(text: str) -> Iterator[tuple[int, int]]:
     """Find the values in Cookie and Set-Cookie headers and cookie jars, but not the attributes."""
     header = (
-        r"[cC](?i:ookies?)" + _QUOTE + r"?\]?(?:\s{0,4}[:=]|\s?,(?=\s?b?[\"'])| were|"
+        r"[cC](?<!\[redacted:.)(?i:ookies?)" + _QUOTE + r"?\]?(?:\s{0,4}[:=]|\s?,(?=\s?b?[\"'])| were|"
         r" (?=[\w.-]{1,80}=))\s{0,4}\[?b?"
         r"(?P<v>[^\n<>]{1,8192})"
     )
@@ -270,7 +279,9 @@ def _cookies(text: str) -> Iterator[tuple[int, int]]:
     )
     for m in _re(header).finditer(text):
         for p in _re(pair).finditer(text, *m.span("v")):
-            if not _re(attribute, re.I).fullmatch(p[1]) and (";" in m[0] or text[p.end(1)] == "=" or _random(p[2])):
+            if not _re(attribute, re.I).fullmatch(p[1]) and (
+                ";" in m[0] or text[p.end(1)] == "=" or _random(p[2])
+            ):
                 yield p.span(2)
 
 
@@ -472,7 +483,11 @@ _PEM = (
 )
 _PARAM = r"[\w-]{1,40}=(?:\\?\"[^\"\n\\]{0,2000}\\?\"|[^\s,\"'\\]{0,2000})"
 _AUTHORIZATION = (
-    r"[aA](?i:uthorization)" + _QUOTE + r"?\]?\s{0,4}(?:[:=]|%3A|,(?=\s?b?[\"']))\s{0,4}[\[(]?b?" + _QUOTE + r"?"
+    r"[aA](?<!\[redacted:.)(?i:uthorization)"
+    + _QUOTE
+    + r"?\]?\s{0,4}(?:[:=]|%3A|,(?=\s?b?[\"']))\s{0,4}[\[(]?b?"
+    + _QUOTE
+    + r"?"
     r"(?P<k>[A-Za-z][\w-]{1,30}(?: |%20|\+)+)?(?P<v>"
     + _PARAM
     + r"(?:,\s?"
@@ -535,7 +550,9 @@ def _secret_rules() -> Iterator[Rule]:
         name = f"{kind}_format" if kind in _PREFIXES else kind
         yield Rule(name, kind, f"(?:{pattern}){_CUT}", tuple(gates.split()), run)
     yield Rule("url_userinfo", "userinfo", _USERINFO, ("@", "%40"), check=_no_port)
-    yield Rule("url_token", "userinfo", r"//(?P<v>[\w.~%+-]{16,256})@", ("@",), check=lambda m: _random(m["v"]))
+    yield Rule(
+        "url_token", "userinfo", r"//(?P<v>[\w.~%+-]{16,256})@", ("@",), check=lambda m: _random(m["v"])
+    )
     yield Rule("userinfo", "userinfo", _USERINFO_BARE, ("@",), check=_no_port)
     yield Rule("auth_header", "authorization", _AUTHORIZATION, ("authorization",), check=_is_credential)
     words = "bearer negotiate ssws geniekey api-key apikey"
@@ -655,7 +672,7 @@ _POSIX = (
 )
 _HOME = r"~\w{0,32}/(?<![\w~]~/)(?:[\w.-]{1,100}/[^\s\"'<>|,;:()]{0,400}|\.[^\s\"'<>|,;:()]{1,400})"
 _WINDOWS = (
-    r"[A-Za-z]:[\\/](?:(?<![A-Za-z0-9]...)|(?<=\\[nrt]...))(?:(?<=\\)\\{0,3})(?![/\\])(?:[^\\/\s\"'<>|"
+    r"[A-Za-z]:[\\/](?:(?<![A-Za-z0-9]...)|(?<=\\[nrt]...))(?:(?<=/)(?=[^\s/]+/)|(?<=\\)\\{0,3})(?![/\\])(?:[^\\/\s\"'<>|"
     r"*?:,;]{1,255}(?: [^\\/\s\"'<>|*?:,;]{1,80}){0,5}[\\/]{1,4}){0,40}"
     r"(?:[^\\/\s\"'<>|*?:,;()\[\]{}]{0,254}[^\\/\s\"'<>|*?:,;.()\[\]{}])?"
 )
@@ -686,14 +703,18 @@ _URL_SCHEMES = (
     r"clickhouse|sqlserver|memcached?|mqtts?|consul|etcd)\Z"
 )
 _PORTS = "1433 1521 2181 2379 3306 5432 5672 6379 8500 9042 9092 9200 11211 26379 27017 50051"
-_HOST_PORT = r"(?<![\w.-])(?!port|line|code)[a-zA-Z][a-zA-Z0-9-]{1,62}:(?:" + _PORTS.replace(" ", "|") + r")(?![\w.])"
+_HOST_PORT = (
+    r"(?<![\w.-])(?!port|line|code)[a-zA-Z][a-zA-Z0-9-]{1,62}:(?:" + _PORTS.replace(" ", "|") + r")(?![\w.])"
+)
 _LOCALHOST = r"localhost:\d{1,5}(?!\w)"
 _NAMED_HOST = (
     r"(?:ENOTFOUND|EAI_AGAIN|lookup|[rR]esolve(?: host)?|[hH]ost ?name|connect to host|"
     r"[uU]nknown host)[: ] ?\\?[\"']?"
     r"(?P<v>[a-z0-9]+(?:[-_][a-z0-9]+)+(?::\d{1,5})?)(?![\w.-])"
 )
-_PORT = r"\[redacted:(?:host|ip)\]\\?[\"']?[,:]?\s?(?:\\?[\"']?port\\?[\"']?\s?[=:]?\s?)?(?P<v>\d{2,5})(?![\w.])"
+_PORT = (
+    r"\[redacted:(?:host|ip)\]\\?[\"']?[,:]?\s?(?:\\?[\"']?port\\?[\"']?\s?[=:]?\s?)?(?P<v>\d{2,5})(?![\w.])"
+)
 
 _TABLE = r"[\w.\"`\[\]]{1,200}"
 _SQL = {  # keyword: what must follow it
@@ -847,7 +868,10 @@ def _mod97(m: re.Match[str]) -> bool:
 def _pii_rules() -> Iterator[Rule]:
     email = r"(?<!//)(?<![\w.%+-])[\w.%+'-]{1,64}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}(?![\w@])"
     yield Rule("email", "email", email, ("@",), pii=True)
-    iban = r"(?<!\w)[A-Za-z]{2}\d{2}(?: ?[A-Za-z0-9]{4}){2,7}(?: ?[A-Za-z0-9]{1,3})?(?!\w)"
+    iban = (
+        r"(?<!\w)[A-Za-z]{2}\d{2}(?:[A-Za-z0-9]{11,30}|"
+        r"(?: [A-Z0-9]{4}){2,7}(?: (?=[A-Z]{0,2}\d)[A-Z0-9]{1,3})?)(?!\w)"
+    )
     yield Rule("iban", "iban", iban, pii=True, check=_mod97)
     card = (
         r"(?<![\w.-])[2-6]\d{3}(?:[ -]?\d{4}){2}(?:[ -]?\d{1,7})(?![\w-])|"
@@ -867,9 +891,10 @@ DEFAULT_RULES: tuple[Rule, ...] = (*_secret_rules(), *_model_rules(), *_pii_rule
 
 # --- texts -----------------------------------------------------------------------------------------
 
+# Nothing wider than what terminals are really sent, lest a stray escape swallows the start of a name.
 _ANSI = (
-    r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]?|(?:\x1b[\]PX^_]|"
-    r"[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)|\x1b[ -/]{0,4}[0-~]?"
+    r"(?:\x1b\[|\x9b)[0-?]{0,64}[!\"$'*]?[@-~]|\x1b[()*+][0-9A-Z]|"
+    r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"
 )
 # Controls, format characters that no script needs to be read, letters without ink, variation selectors, tags.
 _UNSEEN = (
@@ -957,9 +982,15 @@ class Redactor:
         """Return `text` with each finding replaced by `[redacted:KIND]`; see the function of this name."""
         try:
             text = _bounded(text)
-            for rule in self._gates_of(profile, pii).open(text):
-                if not rule.gates or rule.gates[0][:10] != _MARK or any(g in text for g in rule.gates):
-                    text = _replace(text, rule)
+            # A marker ends with a bracket where a letter may have stood, so another rule can match beside it.
+            # Short texts are therefore gone through until nothing changes; long ones would only take longer.
+            for _ in range(_PASSES):
+                before = text
+                for rule in self._gates_of(profile, pii).open(text):
+                    if not rule.gates or rule.gates[0][:10] != _MARK or any(g in text for g in rule.gates):
+                        text = _replace(text, rule)
+                if text == before or len(before) > _SHORT:
+                    break
             return _bounded(text)
         except Exception:
             return _FAILED
@@ -1013,7 +1044,11 @@ def clean_line(text: str, limit: int) -> str:
             return line
         line = line[: max(limit - 1, 0)]
         half = line.rfind("[")
-        if half >= 0 and "]" not in line[half:] and (line.startswith(_MARK, half) or _MARK.startswith(line[half:])):
+        if (
+            half >= 0
+            and "]" not in line[half:]
+            and (line.startswith(_MARK, half) or _MARK.startswith(line[half:]))
+        ):
             line = line[:half]
         return (line.rstrip() + "…")[: max(limit, 0)]
     except Exception:
@@ -1064,7 +1099,9 @@ class _Walk:
                     break
                 name = str.__str__(key) if isinstance(key, str) else str(self.plain(key, _DEPTH, ""))
                 own = "strong" if grade == "strong" else _grade(name)
-                header = _re(r"(?:proxy-)?authorization|(?:set-)?cookies?").fullmatch(name.lower().replace("_", "-"))
+                header = _re(r"(?:proxy-)?authorization|(?:set-)?cookies?").fullmatch(
+                    name.lower().replace("_", "-")
+                )
                 result[self.text(name, "")] = self.plain(item, depth + 1, "strong" if header else own)
             return result
         if isinstance(value, (list, tuple, AbstractSet)):

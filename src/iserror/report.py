@@ -34,6 +34,8 @@ def report(call: Call, *, handled: str | None = None) -> None:
     problem, failure = call.problem, call.failure
     if not isinstance(problem, Problem) or failure is None:
         return
+    if call.untold:
+        call.untold.pop(id(problem.exception), None)
     more: dict[str, Any] = {"fields": list(problem.fields)} if problem.fields else {}
     if handled:
         more["handled"] = handled
@@ -48,7 +50,8 @@ def report(call: Call, *, handled: str | None = None) -> None:
         mapped=problem.mapped,
         **more,
     )
-    _hide_arguments(line, failure)
+    if problem.refused:
+        _hide_arguments(line, failure)
     emit("error" if problem.is_crash else "warning", "tool_failed", _exception_last(line))
     hook = call.guard.on_error
     if hook is not None:
@@ -71,14 +74,15 @@ def report_protocol(call: Call, problem: ProtocolProblem, *, level: str = "warni
         outcome=default_outcome(category) if call.effect == "write" else "not_applied",
         mapped=False,
     )
-    _hide_arguments(line, problem.failure)
+    if problem.failure is not None:
+        _hide_arguments(line, problem.failure)
     emit(level, "protocol_error", _exception_last(line))
     mark_span(problem.name or str(problem.code))
 
 
-def _hide_arguments(line: dict[str, Any], failure: Failure | None) -> None:
+def _hide_arguments(line: dict[str, Any], failure: Failure) -> None:
     """Of arguments that do not fit, the log has the safe words too: a location may be a key of the caller's."""
-    if failure is not None and failure.code == "INVALID_ARGUMENTS" and "exception" in line:
+    if "exception" in line:
         line["exception"][0]["message"] = failure.message
 
 

@@ -6,6 +6,7 @@ class whose run method goes through `guarded_run`; copies that a host makes of t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Protocol
@@ -26,6 +27,7 @@ from iserror.guard import (
     must_pass,
     options_of,
     remember,
+    untold,
 )
 from iserror.problem import Problem, ProtocolProblem, crash, invalid_arguments, invalid_output, resolve, timeout
 from iserror.report import report
@@ -110,11 +112,14 @@ async def guarded_run(
 ) -> Any:
     """Run a tool object for its host: as a layer of the call being served, nested in one, or as a call."""
     call = current.get()
-    mine = call is None or call.closed or not call.awaiting
+    mine = True
     if call is None or call.closed:
         call = Call(guard, tool.name)
         call.arguments = arguments
-    elif not call.awaiting:
+    elif call.awaiting and (call.running or _is_called(call.tool, tool.name)):
+        mine = False
+    else:
+        # Another tool: called by a tool's body, or by a middleware of the call that is being served.
         call = Call(guard, tool.name, parent=call)
     if mine:
         call.enter()
@@ -122,12 +127,23 @@ async def guarded_run(
         failed = await _run(guard, host, call, tool, arguments, run)
         if isinstance(failed, _Done):
             return failed.result
-        if mine and call.parent is None:
-            report(call)
+        if mine:
+            if call.parent is None:
+                report(call)
+            else:
+                untold(call.root, call)
     finally:
         if mine:
             call.leave()
     return host.answer(failed)
+
+
+_HASHED = re.compile(r"_{0,2}[0-9a-f]{8,}_")
+
+
+def _is_called(name: str, tool: str) -> bool:
+    """Whether a request for `name` means this tool; fastmcp also addresses tools as `HASH_NAME`."""
+    return name == tool or (name.endswith(tool) and _HASHED.fullmatch(name[: -len(tool)]) is not None)
 
 
 class _Done:
@@ -150,11 +166,13 @@ async def _run(
         return again
     call.tool_arguments = arguments
     call.annotations = getattr(tool, "annotations", None)
-    call.output_schema = getattr(tool, "output_schema", None)
+    if not call.running:
+        call.output_schema = getattr(tool, "output_schema", None)
     call.options = options_of(getattr(tool, "fn", None)) or call.options
     if guard.errors not in call.maps:
         call.maps = (guard.errors, *call.maps)
     call.awaiting, call.entered, call.returned = True, False, False
+    call.running += 1
     try:
         result = await run()
         problem = _returned(host, tool, result)
@@ -167,6 +185,7 @@ async def _run(
             return found
         problem = found
     finally:
+        call.running -= 1
         call.awaiting = True
     return remember(call, problem)
 

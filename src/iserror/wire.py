@@ -20,9 +20,10 @@ from iserror.problem import (
     ProtocolProblem,
     built_in,
     crash,
-    invalid_output,
+    protocol_error_data,
     raised_by_sdk,
     resolve,
+    validated_by_host,
 )
 from iserror.protocol import INVALID_PARAMS, MAX_DATA, json_size, protocol_parts
 from iserror.redact import redact
@@ -53,9 +54,6 @@ class WireHost(Protocol):
 
     def is_unknown_tool(self, exc: BaseException) -> bool:
         """Whether this is the host's way of saying that there is no such tool for this caller."""
-
-    def refused_arguments(self, call: Call, texts: list[str]) -> Problem | None:
-        """The problem, if the host refused the arguments before it looked for the tool."""
 
 
 async def serve(host: WireHost, call: Call, invoke: Callable[[], Awaitable[R]]) -> R | Any:
@@ -105,22 +103,14 @@ def _outside_the_tool(
 ) -> Problem | ProtocolProblem | None:
     """The call ended badly and no tool failed: the host or a middleware did. None leaves it as it is."""
     exc = call.escaped or ended
-    if exc is not None:
-        if call.unknown_tool or host.is_unknown_tool(exc):
-            return unknown_tool(call, exc)
-        if ended is not None and call.escaped is None and raised_by_sdk(exc):
-            # Malformed requests, protocol state: the SDK's own answer to the host.
-            return None
-        return resolve(exc, call.maps)
-    texts, meta = parts or ([], None)
-    if call.unknown_tool:
-        return unknown_tool(call, None)
-    refused = None if call.looked_up else host.refused_arguments(call, texts)
-    if refused is not None:
-        return refused
-    if call.returned and texts and texts[0].startswith("Output validation error"):
-        return invalid_output(None)
-    return returned.from_parts(texts, meta)
+    if exc is None:
+        return returned.from_parts(*(parts or ([], None)))
+    if host.is_unknown_tool(exc):
+        return unknown_tool(call, exc)
+    if call.escaped is None and (validated_by_host(exc) or (protocol_error_data(exc) and raised_by_sdk(exc))):
+        # Malformed requests, protocol state: the SDK's own answer to the host.
+        return None
+    return resolve(exc, call.maps)
 
 
 def unknown_tool(call: Call, exc: BaseException | None) -> Problem | ProtocolProblem:
@@ -138,7 +128,7 @@ def answer(host: WireHost, call: Call, problem: Problem | ProtocolProblem) -> An
             remember(call, problem)
         failure = call.failure
         assert failure is not None
-        if failure.code != "INVALID_ARGUMENTS" or not _arguments_are_protocol(call):
+        if not problem.refused or not _arguments_are_protocol(call):
             report(call)
             return _result(host, call, problem, failure)
         message = safe_line(f"Invalid arguments for tool {failure.tool}: {failure.message}")

@@ -7,12 +7,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pydantic import ValidationError
-
 from iserror.call import Call, current, parse_traceparent
 from iserror.failure import host_tool_errors
 from iserror.guard import ToolErrors
-from iserror.problem import raised_by_sdk
+from iserror.problem import raised_by_sdk, raised_in, validated_by_host
 from iserror.toolrun import guard_tool
 
 HOOKED: Final = "__iserror_hooked__"
@@ -39,19 +37,6 @@ class McpTool:
         raise failed
 
 
-def validated_by_host(exc: BaseException) -> bool:
-    """Whether this is pydantic's error of a validation that the host asked for (not the tool's own code)."""
-    if not isinstance(exc, ValidationError):
-        return False
-    caller, tb = "", exc.__traceback__
-    while tb is not None:
-        module = str(tb.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
-        caller = caller if module == "pydantic" else module
-        tb = tb.tb_next
-    # anyio: the host validates in a worker thread.
-    return caller in ("mcp", "fastmcp", "anyio")
-
-
 TOOL: Final = McpTool()
 
 
@@ -68,16 +53,23 @@ def hook_tool_manager(server: Any, guard: ToolErrors) -> None:
 
     def get_tool(name: str) -> Any:
         tool = find(name)
-        call = current.get()
-        if call is not None and call.awaiting:
-            call.looked_up = True
-            call.unknown_tool = tool is None
         return tool if tool is None else guard_tool(guard, TOOL, tool, "run")
 
     manager.get_tool = get_tool
     manager.__dict__[HOOKED] = True
     for tool in manager.list_tools():
         guard_tool(guard, TOOL, tool, "run")
+
+
+def is_unknown_tool(exc: BaseException) -> bool:
+    """Whether this is the `ToolError` that the SDK's tool manager raises when it has no such tool."""
+    return isinstance(exc, host_tool_errors()) and raised_in(exc).endswith(".tools.tool_manager")
+
+
+def served() -> Call | None:
+    """The call that the host is serving right now, outside of any tool."""
+    call = current.get()
+    return call if call is not None and call.awaiting and call.parent is None and not call.running else None
 
 
 def trace_id(meta: Mapping[str, Any] | None) -> str | None:

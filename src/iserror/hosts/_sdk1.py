@@ -6,18 +6,22 @@ protocol error is raised outside of it, where the session sends it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jsonschema.validators import validator_for
 from mcp import types
 from mcp.server.lowlevel.server import request_ctx
 from mcp.shared.exceptions import McpError
 from mcp.shared.version import SUPPORTED_PROTOCOL_VERSIONS
 
+from iserror.arguments import reasons_of_json
 from iserror.call import Call
 from iserror.guard import ToolErrors
-from iserror.hosts._mcp import client_name, new_call
-from iserror.problem import Problem
+from iserror.hosts._mcp import client_name, new_call, served
+from iserror.output import OutputSchemaError, describe_error
+from iserror.problem import Problem, invalid_arguments, invalid_output
 from iserror.wire import serve
 
 # Without an MCP-Protocol-Version header (specification 2025-06-18, transports, protocol version header).
@@ -27,7 +31,7 @@ DEFAULT_HTTP_VERSION = "2025-03-26"
 class Wire:
     """What the wire layer needs to know of the 1.x SDK."""
 
-    def __init__(self, is_unknown_tool: Callable[[BaseException], bool] = lambda _: False) -> None:
+    def __init__(self, is_unknown_tool: Callable[[BaseException], bool]) -> None:
         self.is_unknown_tool = is_unknown_tool
 
     def error_parts(self, result: Any) -> tuple[list[str], object] | None:
@@ -49,12 +53,9 @@ class Wire:
     def protocol_error(self, code: int, message: str, data: Any) -> Any:
         return McpError(types.ErrorData(code=code, message=message, data=data))
 
-    def refused_arguments(self, call: Call, texts: list[str]) -> Problem | None:
-        return None
-
 
 def wrap_handler(lowlevel: Any, guard: ToolErrors, wire: Wire, before: Callable[[], None]) -> None:
-    """Put the wire layer round the server's `tools/call` handler.
+    """Put the wire layer round the server's `tools/call` handler, and see what that handler makes texts of.
 
     Args:
         lowlevel: The SDK's lowlevel server.
@@ -69,6 +70,32 @@ def wrap_handler(lowlevel: Any, guard: ToolErrors, wire: Wire, before: Callable[
         return await serve(wire, _open(lowlevel, guard, request), lambda: inner(request))
 
     lowlevel.request_handlers[types.CallToolRequest] = handler
+    make = lowlevel._make_error_result
+
+    def make_error_result(message: str) -> Any:
+        call = served()
+        if call is not None and call.problem is None:
+            # The SDK calls this where it catches, so that the exception is still at hand.
+            exc = sys.exc_info()[1]
+            if exc is None or type(exc).__module__.startswith("jsonschema"):
+                call.problem = _schema_problem(lowlevel, call, message, exc)
+            else:
+                call.escaped = exc
+        return make(message)
+
+    lowlevel._make_error_result = make_error_result
+
+
+def _schema_problem(lowlevel: Any, call: Call, message: str, error: Any) -> Problem:
+    """The SDK's own checks: of arguments, where fastmcp is strict about them, and of the result."""
+    if not message.startswith("Input validation error"):
+        return invalid_output(
+            OutputSchemaError(describe_error(error) if error is not None else "no structured content")
+        )
+    tool = lowlevel._tool_cache[call.tool]
+    call.output_schema, call.annotations = tool.outputSchema, tool.annotations
+    errors = validator_for(tool.inputSchema)(tool.inputSchema).iter_errors(dict(call.arguments or {}))
+    return invalid_arguments(reasons_of_json(errors, tool.inputSchema), None)
 
 
 def _open(lowlevel: Any, guard: ToolErrors, request: types.CallToolRequest) -> Call:

@@ -13,10 +13,8 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from pydantic import RootModel
 
-from iserror.call import Call
 from iserror.guard import ToolErrors
 from iserror.hosts._mcp import client_name, new_call
-from iserror.problem import Problem
 from iserror.protocol import STATELESS_REVISION
 from iserror.wire import serve
 
@@ -56,9 +54,6 @@ class Wire:
 
     def protocol_error(self, code: int, message: str, data: Any) -> Any:
         return MCPError(code, message, data)
-
-    def refused_arguments(self, call: Call, texts: list[str]) -> Problem | None:
-        return None
 
 
 class CallMiddleware:

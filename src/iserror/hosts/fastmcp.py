@@ -16,12 +16,11 @@ from fastmcp.exceptions import ValidationError as FastMCPValidationError
 from fastmcp.tools.base import ToolResult
 from mcp import types
 
-from iserror.call import Call, current
 from iserror.failure import ToolFailure
 from iserror.guard import ToolErrors
-from iserror.hosts._mcp import HOOKED, hush, validated_by_host
+from iserror.hosts._mcp import HOOKED, hush, served
 from iserror.output import schema_error
-from iserror.problem import Problem, protocol_error_data
+from iserror.problem import protocol_error_data, raised_in, validated_by_host
 from iserror.report import mark_span
 from iserror.toolrun import guard_body, guard_tool
 
@@ -53,11 +52,7 @@ class FastMCPTool:
         limit = getattr(tool, "timeout", None) or getattr(getattr(tool, "parent_tool", None), "timeout", None)
         if limit is None or protocol_error_data(exc) is None:
             return None
-        tb = exc.__traceback__
-        while tb is not None and tb.tb_next is not None:
-            tb = tb.tb_next
-        raised_in = tb.tb_frame.f_globals.get("__name__") if tb is not None else None
-        return float(limit) if raised_in == "fastmcp.tools.function_tool" else None
+        return float(limit) if raised_in(exc) == "fastmcp.tools.function_tool" else None
 
     def check_output(self, tool: Any, result: Any) -> BaseException | None:
         schema = tool.output_schema
@@ -85,11 +80,7 @@ def attach(server: Any, guard: ToolErrors) -> None:
     if ON_SDK_1:
         from iserror.hosts import _sdk1
 
-        class Wire(_sdk1.Wire):
-            def refused_arguments(self, call: Call, texts: list[str]) -> Problem | None:
-                return _refused_by_sdk(server, call, texts)
-
-        _sdk1.wrap_handler(server._mcp_server, guard, Wire(_is_unknown_tool), lambda: None)
+        _sdk1.wrap_handler(server._mcp_server, guard, _sdk1.Wire(_is_unknown_tool), lambda: None)
     else:
         from iserror.hosts import _sdk2
 
@@ -102,23 +93,6 @@ def _is_unknown_tool(exc: BaseException) -> bool:
     return isinstance(exc, (NotFoundError, DisabledError, AuthorizationError))
 
 
-def _refused_by_sdk(server: Any, call: Call, texts: list[str]) -> Problem | None:
-    """With `strict_input_validation` the SDK checks arguments against the schema before fastmcp has a say."""
-    from jsonschema.validators import validator_for
-
-    from iserror.arguments import reasons_of_json
-    from iserror.problem import invalid_arguments
-
-    definition = server._mcp_server._tool_cache.get(call.tool)
-    if definition is None or not texts or not texts[0].startswith("Input validation error"):
-        return None
-    call.output_schema = definition.outputSchema
-    call.annotations = definition.annotations
-    schema = definition.inputSchema
-    errors = validator_for(schema)(schema).iter_errors(dict(call.arguments or {}))
-    return invalid_arguments(reasons_of_json(errors, schema), None)
-
-
 def _hook(server: Any, guard: ToolErrors) -> None:
     """Take over `get_tool`, `get_tasks` and `call_tool` of a server; a mounted one keeps a guard of its own."""
     if server.__dict__.get(HOOKED):
@@ -127,12 +101,7 @@ def _hook(server: Any, guard: ToolErrors) -> None:
 
     async def get_tool(*args: Any, **kwargs: Any) -> Any:
         tool = await find(*args, **kwargs)
-        if tool is None:
-            return None
-        call = current.get()
-        if call is not None and call.awaiting:
-            call.looked_up = True
-        return _guard(tool, guard)
+        return tool if tool is None else _guard(tool, guard)
 
     async def get_tasks() -> Any:
         found = await find_tasks()
@@ -141,22 +110,20 @@ def _hook(server: Any, guard: ToolErrors) -> None:
         return found
 
     async def call_tool(*args: Any, **kwargs: Any) -> Any:
-        call = current.get()
-        served = call is not None and call.awaiting and call.parent is None
+        call = served()
+        escaped: BaseException | None = None
         try:
             result = await dispatch(*args, **kwargs)
+            if not isinstance(result, FailureResult):
+                return result
+            escaped = result.__dict__["failed"]
         except BaseException as exc:
-            if served and call is not None:
-                call.escaped = exc
+            escaped = exc
             raise
-        if isinstance(result, FailureResult):
-            failed: BaseException = result.__dict__["failed"]
-            if served and call is not None:
-                call.escaped = failed
-            raise failed
-        if served and call is not None:
-            call.escaped = None
-        return result
+        finally:
+            if call is not None:
+                call.escaped = escaped
+        raise escaped
 
     server.get_tool, server.get_tasks, server.call_tool = get_tool, get_tasks, call_tool
     server.__dict__[HOOKED] = True

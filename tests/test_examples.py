@@ -1,0 +1,73 @@
+"""The billing example, as a user runs it: over stdio by its own demo, and over streamable HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import hosts
+from tests.hosts import HOST, ROOT, failure_of, normalize
+
+SERVER = f"examples/billing/server_{HOST}.py"
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Iterator[str]:
+    """The payment API on loopback; gives its URL."""
+    command = [sys.executable, str(ROOT / "examples/billing/upstream.py"), "--log", str(tmp_path / "upstream.jsonl")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+@pytest.mark.timeout(120)
+def test_the_demo_shows_what_it_expects() -> None:
+    """The demo exits with 0 only if every call, bare and guarded, came out as its steps say."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples/billing/demo.py")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        timeout=110,
+    )
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["All of it as expected."]), (
+        done.stdout + done.stderr
+    )
+
+
+@pytest.mark.anyio
+async def test_the_service_over_http(tmp_path: Path, upstream: str) -> None:
+    """Over HTTP a read finds its invoice, the upstream logs its request id, and a lost payment forbids a repeat."""
+    settings = ["--db", str(tmp_path / "db"), "--upstream", upstream, "--log", str(tmp_path / "logs")]
+    async with hosts.over_http(SERVER, *settings) as call:
+        found = normalize(await call("get_invoice", {"invoice_id": "INV-1001"}))
+        missing = await call("get_invoice", {"invoice_id": "INV-9"})
+        nobody = normalize(await call("find_invoices", {"customer": "nobody"}))
+        busy = await call("pay_invoice", {"invoice_id": "INV-1004", "amount": 100})
+        lost = await call("pay_invoice", {"invoice_id": "INV-1005", "amount": 100})
+
+    invoice = {"id": "INV-1001", "customer": "Blue Heron Bakery", "amount": 12_000, "paid": 0, "charged": 0}
+    assert found["result"]["structuredContent"] == invoice
+    assert "INV-1001, INV-1002" in failure_of(missing)["hint"]
+    assert nobody["result"]["structuredContent"] == {"total": 0, "invoices": []}
+    assert {key: failure_of(busy)[key] for key in ("retryable", "retry_after", "outcome")} == {
+        "retryable": True,
+        "retry_after": 2.0,
+        "outcome": "not_applied",
+    }
+    assert {key: failure_of(lost)[key] for key in ("retryable", "outcome")} == {
+        "retryable": False,
+        "outcome": "unknown",
+    }
+    sent = [json.loads(line)["x_request_id"] for line in (tmp_path / "upstream.jsonl").read_text().splitlines()]
+    assert failure_of(busy)["request_id"] in sent
+    assert failure_of(lost)["request_id"] in sent
