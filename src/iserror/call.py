@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from structlog.contextvars import bind_contextvars, reset_contextvars
 
+from iserror.attempt import attempt
+from iserror.failure import Effect, Failure, ToolFailure, safe_name
+from iserror.problem import Problem, ProtocolProblem, crash
+
 if TYPE_CHECKING:
     from iserror.errormap import ErrorMap
-    from iserror.failure import Effect, Failure
-    from iserror.guard import Options, ToolErrors
-    from iserror.problem import Problem, ProtocolProblem
+    from iserror.function import Options
+    from iserror.guard import ToolErrors
 
 current: Final[ContextVar[Call | None]] = ContextVar("iserror_call", default=None)
 
@@ -78,17 +81,19 @@ class Call:
     tool_arguments: Mapping[str, Any] | None = None
     jsonrpc_id: str | int | None = None
     protocol_version: str | None = None
-    # Where the call is: `awaiting` while the host acts, `entered` once the body runs, `returned` after it.
+    # Where a served call is: `awaiting` while the host acts, `running` tool objects (those of mounted servers
+    # inside one another), `inside` the function `body`; whether that was `entered`, and has `returned`.
     awaiting = False
+    running = 0
+    body: object = None
+    inside = 0
     entered = False
     returned = False
     closed = False
-    running = 0
     problem: Problem | ProtocolProblem | None = None
     failure: Failure | None = None
     escaped: BaseException | None = None
-    # Failures of nested calls by the id of their exception: one that no outer layer tells is told at the end.
-    untold: dict[int, Call] | None = None
+    _kept: dict[int, Call] | None = None
     _current: Token[Call | None]
     _request_id: Token[Any]
     _tool: Token[Any]
@@ -137,14 +142,8 @@ class Call:
             if self.jsonrpc_id is not None:
                 self._more += (_JSONRPC_ID.set(self.jsonrpc_id),)
 
-    def leave(self) -> None:
+    def unbind(self) -> None:
         """Undo `enter`. A generator may be closed in another context; there is nothing to undo then."""
-        self.closed = True
-        if self.untold:
-            from iserror.report import report
-
-            for call in self.untold.values():
-                report(call, handled="recovered")
         try:
             current.reset(self._current)
             if self.parent is None:
@@ -152,8 +151,51 @@ class Call:
                 _TOOL.reset(self._tool)
                 for token in self._more:
                     token.var.reset(token)
+                self._more = ()
         except ValueError:
             pass
+
+    def leave(self) -> None:
+        """End the call; tell what failed in it that nobody told."""
+        self.closed = True
+        if self._kept:
+            from iserror.report import report
+
+            for call in self._kept.values():
+                report(call, handled="recovered")
+        self.unbind()
+        if self.parent is None:
+            # A failed call's tracebacks lead back to it; without this cycle they go when the answer has gone.
+            self.problem = self.failure = self.escaped = self._kept = None
+
+    def fail(self, problem: Problem) -> ToolFailure:
+        """Note what the call failed with, for the layers above, and make the exception that says it."""
+        about: dict[str, Any] = {
+            "tool": safe_name(self.tool),
+            "effect": self.effect,
+            "request_id": self.request_id,
+            "trace_id": self.trace_id,
+        }
+        # Whatever value no check foresaw: the answer has to be valid.
+        said = attempt(lambda: problem.failure(**about), None)
+        self.problem = problem
+        self.failure = said if said is not None else crash(RuntimeError()).failure(**about)
+        return ToolFailure.raised_for(self.failure, problem)
+
+    def said(self, exc: BaseException) -> bool:
+        """Whether this is the `ToolFailure` that says what the call failed with."""
+        return isinstance(exc, ToolFailure) and self.problem is not None and exc._problem is self.problem
+
+    def keep(self, nested: Call) -> None:
+        """Keep a nested call's failure: if what called that tool goes on without it, the end tells it."""
+        if isinstance(nested.problem, Problem):
+            self._kept = self._kept or {}
+            self._kept[id(nested.problem.exception)] = nested
+
+    def told(self, problem: Problem) -> None:
+        """A failure was reported; those it was made of are not told again."""
+        if self._kept:
+            self._kept.pop(id(problem.exception), None)
 
 
 def _hint(annotations: object, name: str, older: str) -> bool:

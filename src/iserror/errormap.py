@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 from iserror.attempt import attempt
 from iserror.failure import (
@@ -166,7 +167,8 @@ class ErrorMap:
     def __init__(self) -> None:
         self._entries: dict[type[BaseException] | str, Entry] = {}
         self._categories: dict[str, str] = dict(BUILT_IN)
-        self._found: dict[type[BaseException], Entry | None] = {}
+        # Weak: some libraries make exception classes as they go.
+        self._found: WeakKeyDictionary[type[BaseException], Entry | None] = WeakKeyDictionary()
 
     def add(
         self,
@@ -232,7 +234,7 @@ class ErrorMap:
             details=_details(code, details),
         )
         self._categories[code] = category
-        self._found = {}
+        self._found.clear()
 
     @staticmethod
     def _key(exception: object) -> type[BaseException] | str:

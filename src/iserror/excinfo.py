@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import linecache
 import os.path
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Final
@@ -113,3 +113,36 @@ def _frames(tb: TracebackType | None) -> Iterator[dict[str, Any]]:
 @lru_cache(maxsize=2_000)
 def _source(line: str) -> str:
     return redact_text(line.strip()[:300], profile="log")
+
+
+def printable(value: object) -> str:
+    """Any value as printable text on one line."""
+    text = value if isinstance(value, str) else repr(value)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
+def format_chain(chain: Sequence[Any]) -> str:
+    """A described exception as text, much as Python prints one."""
+    return "\n".join(chain_lines(chain, ""))
+
+
+def chain_lines(chain: Sequence[Any], indent: str) -> Iterator[str]:
+    """In Python's own order: what came first stands first."""
+    items = [item for item in chain if isinstance(item, dict)]
+    for position, item in enumerate(reversed(items)):
+        if position:
+            relation = items[len(items) - position].get("relation")
+            because = "was the direct cause of" if relation == "cause" else "was being handled before"
+            yield f"{indent}(the exception above {because} the one below)"
+        yield f"{indent}Traceback (most recent call last):"
+        for frame in item.get("frames", ()):
+            place = f'File "{printable(frame.get("file"))}", line {printable(frame.get("line"))}'
+            yield f"{indent}  {place}, in {printable(frame.get('function'))}"
+            if frame.get("source"):
+                yield f"{indent}    {printable(frame['source'])}"
+        lines = str(item.get("message", "")).splitlines() or [""]
+        yield f"{indent}{printable(item.get('type'))}: {printable(lines[0])}".rstrip(": ")
+        yield from (f"{indent}  {printable(line)}" for line in [*lines[1:], *item.get("notes", ())])
+        for number, inner in enumerate(item.get("exceptions", ()), 1):
+            yield f"{indent}  +-- exception {number} of the group"
+            yield from chain_lines(inner, indent + "  | ")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import inspect
 import json
 import logging
 import os
@@ -25,7 +26,7 @@ import structlog
 from structlog.contextvars import merge_contextvars
 
 from iserror.attempt import attempt
-from iserror.excinfo import describe, log_text
+from iserror.excinfo import describe, format_chain, log_text
 from iserror.redact import redact
 
 SCHEMA_VERSION: Final = 1
@@ -255,8 +256,7 @@ def emit(level: str, event: str, fields: EventDict) -> None:
 
 
 def _emit(level: str, event: str, fields: EventDict) -> bool:
-    if not _State.configured and configured_by_user():
-        _to_user(level, event, fields)
+    if not _State.configured and configured_by_user() and attempt(lambda: _to_user(level, event, fields), False):
         return True
     line = _to_json(None, level, _stamp(None, level, {"event": event, **fields}))
     for sink in _State.sinks:
@@ -264,28 +264,27 @@ def _emit(level: str, event: str, fields: EventDict) -> bool:
     return True
 
 
-def _to_user(level: str, event: str, fields: EventDict) -> None:
-    """Pass the line through the user's own structlog configuration, to stderr if it would go to stdout."""
+def _to_user(level: str, event: str, fields: EventDict) -> bool:
+    """Pass the line through the user's own structlog configuration; False where that does not take it."""
     config = structlog.get_config()
-    if merge_contextvars not in config["processors"]:
+    processors = config["processors"]
+    if merge_contextvars not in processors:
         tell_once(
             "merge_contextvars",
             "your structlog configuration has no structlog.contextvars.merge_contextvars processor: what tools log "
             "will not carry request_id, trace_id and tool. Add it as the first processor.",
         )
-    logger = structlog.get_logger("iserror")
     if _writes_to_stdout(config["logger_factory"]):
-        tell_once(
-            "stdout", "your structlog configuration writes to stdout; the library's own lines go to stderr instead"
-        )
-        logger = structlog.wrap_logger(_SinkLogger((_StderrSink(),)), processors=[*config["processors"], _as_text])
-    getattr(logger, level)(event, **fields)
-
-
-def _as_text(_logger: object, _method: str, rendered: Any) -> str:
-    if isinstance(rendered, bytes):
-        return rendered.decode("utf-8", "replace")
-    return rendered if isinstance(rendered, str) else json.dumps(redact(rendered, profile="log"), ensure_ascii=False)
+        tell_once("stdout", "your structlog configuration writes to stdout; the library's lines go to stderr instead")
+        return False
+    if "exception" in fields and not any(isinstance(p, structlog.processors.JSONRenderer) for p in processors):
+        # Renderers for people take the exception as text.
+        fields = {**fields, "exception": format_chain(fields["exception"])}
+    pending = getattr(structlog.get_logger("iserror"), level)(event, **fields)
+    if inspect.iscoroutine(pending):  # an async logger: the line has to be out before the result
+        pending.close()
+        return False
+    return True
 
 
 def _writes_to_stdout(factory: Callable[..., Any]) -> bool:

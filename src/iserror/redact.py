@@ -156,11 +156,7 @@ def _harmless(value: str) -> bool:
 def _wordy(value: str) -> bool:
     """Whether `value` reads as a word or a name: letters, with capitals only where names have them."""
     word = value.strip(".,:;!?()")
-    return bool(
-        _re(r"(?:[^\W\d_][^\W\d_A-Z]*|[A-Z]+|(?:[A-Z][a-z]{2,}){2,4}|[a-z]+(?:['’-][a-z]+)*)?").fullmatch(
-            word
-        )
-    )
+    return bool(_re(r"(?:[^\W\d_][^\W\d_A-Z]*|[A-Z]+|(?:[A-Z][a-z]{2,}){2,4}|[a-z]+(?:['’-][a-z]+)*)?").fullmatch(word))
 
 
 def _random(value: str) -> bool:
@@ -170,11 +166,7 @@ def _random(value: str) -> bool:
     for piece in _re(r"[A-Za-z0-9]{12,}").findall(value[:512]):
         if not piece.isalpha() and not piece.isdigit():
             return True
-        if (
-            len(piece) >= 20
-            and len(_re(r"[A-Z](?![a-z]{2})").findall(piece)) * 5 >= len(piece)
-            and not piece.isupper()
-        ):
+        if len(piece) >= 20 and len(_re(r"[A-Z](?![a-z]{2})").findall(piece)) * 5 >= len(piece) and not piece.isupper():
             return True
     changes = len(_re(r"[a-z](?=[A-Z0-9])|[A-Z](?=\d)|\d(?=[A-Za-z])").findall(value[:512]))
     return len(value) >= 16 and changes * 5 >= min(len(value), 512) and any(c.isdigit() for c in value)
@@ -279,9 +271,7 @@ def _cookies(text: str) -> Iterator[tuple[int, int]]:
     )
     for m in _re(header).finditer(text):
         for p in _re(pair).finditer(text, *m.span("v")):
-            if not _re(attribute, re.I).fullmatch(p[1]) and (
-                ";" in m[0] or text[p.end(1)] == "=" or _random(p[2])
-            ):
+            if not _re(attribute, re.I).fullmatch(p[1]) and (";" in m[0] or text[p.end(1)] == "=" or _random(p[2])):
                 yield p.span(2)
 
 
@@ -550,9 +540,7 @@ def _secret_rules() -> Iterator[Rule]:
         name = f"{kind}_format" if kind in _PREFIXES else kind
         yield Rule(name, kind, f"(?:{pattern}){_CUT}", tuple(gates.split()), run)
     yield Rule("url_userinfo", "userinfo", _USERINFO, ("@", "%40"), check=_no_port)
-    yield Rule(
-        "url_token", "userinfo", r"//(?P<v>[\w.~%+-]{16,256})@", ("@",), check=lambda m: _random(m["v"])
-    )
+    yield Rule("url_token", "userinfo", r"//(?P<v>[\w.~%+-]{16,256})@", ("@",), check=lambda m: _random(m["v"]))
     yield Rule("userinfo", "userinfo", _USERINFO_BARE, ("@",), check=_no_port)
     yield Rule("auth_header", "authorization", _AUTHORIZATION, ("authorization",), check=_is_credential)
     words = "bearer negotiate ssws geniekey api-key apikey"
@@ -562,7 +550,7 @@ def _secret_rules() -> Iterator[Rule]:
     yield Rule("auth_basic", "authorization", basic, ("basic",), check=_is_basic)
     digest = (
         _words("digest oauth")
-        + r"\s(?P<v>(?=[^\n]{0,2000}(?:response|signature|token)=)"
+        + r"\s(?P<v>(?=[^\n]{0,400}(?:response|signature|token)=)"
         + _PARAM
         + r"(?:,\s?"
         + _PARAM
@@ -618,8 +606,7 @@ _DOTNET = (
     r"--- End of (?:inner exception )?stack trace[^\n\\]{0,60}---"
 )
 _GO = (
-    r"goroutine \d{1,9} \[[^\]\n]{1,80}\]:|"
-    r"(?:created by )?[\w./*()\-·\[\]%]{2,200}?(?:\([^\n]{0,300}?\))?(?: in goroutine \d{1,9})?"
+    r"goroutine \d{1,9} \[[^\]\n]{1,80}\]:|(?:(?<![^\n])|(?<=\\n))(?!\s)(?:[^\n\\]|\\(?!n)){2,400}"
     r"(?:\n|\\n)(?:\t|\\t| {4,8})\S{1,400}\.(?:go|s):\d{1,7}(?: \+0x[0-9a-f]{1,12})?"
 )
 _RUST = (
@@ -630,9 +617,8 @@ _RUST = (
     r"panicked at (?P<v>[^\s,]{1,300}:\d{1,7}:\d{1,7})"
 )
 _OTHER_FRAMES = (
-    r"#\d{1,3} \{main\}|#\d{1,3}\s{1,2}(?:0x[0-9a-f]{4,16} in )?[^\n]{1,300}?(?:\(\d{1,6}\): [^\n]{1,300}|"
-    r"\bat [^\n\s]{1,200}:\d{1,6})|"
-    r"(?:from |at )?[^\s:\"']{1,300}\.(?:rb|exs?|erl):\d{1,7}:in [`'][^'\n]{1,200}'|"
+    r"#\d{1,3} \{main\}|#\d{1,3}\s{1,2}(?:0x[0-9a-f]{4,16} in )?(?=[^\n#]{1,200}(?:\(\d{1,6}\): |\bat [^\n\s]{1,200}:\d))"
+    r"[^\n]{1,600}|(?<![^\s\"'(])[^\s:\"']{1,300}\.(?:rb|exs?|erl):\d{1,7}:in [`'][^'\n]{1,200}'|"
     r"\([\w.-]{1,60} [\d.]{3,20}\) [\w/.-]{3,200}\.exs?:\d{1,6}: [^\n]{1,200}"
 )
 # `/v1/users` and `/help` are no files: a first segment that only a file system has, or one that could be
@@ -703,18 +689,14 @@ _URL_SCHEMES = (
     r"clickhouse|sqlserver|memcached?|mqtts?|consul|etcd)\Z"
 )
 _PORTS = "1433 1521 2181 2379 3306 5432 5672 6379 8500 9042 9092 9200 11211 26379 27017 50051"
-_HOST_PORT = (
-    r"(?<![\w.-])(?!port|line|code)[a-zA-Z][a-zA-Z0-9-]{1,62}:(?:" + _PORTS.replace(" ", "|") + r")(?![\w.])"
-)
+_HOST_PORT = r"(?<![\w.-])(?!port|line|code)[a-zA-Z][a-zA-Z0-9-]{1,62}:(?:" + _PORTS.replace(" ", "|") + r")(?![\w.])"
 _LOCALHOST = r"localhost:\d{1,5}(?!\w)"
 _NAMED_HOST = (
     r"(?:ENOTFOUND|EAI_AGAIN|lookup|[rR]esolve(?: host)?|[hH]ost ?name|connect to host|"
     r"[uU]nknown host)[: ] ?\\?[\"']?"
     r"(?P<v>[a-z0-9]+(?:[-_][a-z0-9]+)+(?::\d{1,5})?)(?![\w.-])"
 )
-_PORT = (
-    r"\[redacted:(?:host|ip)\]\\?[\"']?[,:]?\s?(?:\\?[\"']?port\\?[\"']?\s?[=:]?\s?)?(?P<v>\d{2,5})(?![\w.])"
-)
+_PORT = r"\[redacted:(?:host|ip)\]\\?[\"']?[,:]?\s?(?:\\?[\"']?port\\?[\"']?\s?[=:]?\s?)?(?P<v>\d{2,5})(?![\w.])"
 
 _TABLE = r"[\w.\"`\[\]]{1,200}"
 _SQL = {  # keyword: what must follow it
@@ -832,7 +814,7 @@ def _model_rules() -> Iterator[Rule]:
     params = (
         r"(?i:\b(?:parameters|params|bind(?:ing)?s?(?: parameters?)?|bind values|args)[\"']?\s?[=:]\s?)"
         r"(?:(?P<v>[\[({](?!redacted)[^\n]{0,4000}[\])}])(?=\]\s*(?:\n|\Z|\(|\\n))|"
-        r"(?P<w>[\[({](?!redacted)[^\n]{0,4000}[\])}])(?=\s|\Z))"
+        r"(?P<w>[\[({](?!redacted)[^\n]{0,4000}[\])}])(?=\s|\Z)|(?P<x>[\[({](?!redacted)[^\n]{0,4000}))"
     )
     yield rule("sql_params", "sql_params", params, "[redacted:sql]")
     yield rule("file_url", "path", r"(?i:file:)/{1,3}[^\s\"'<>)]{1,1024}", "file:/")
@@ -1044,11 +1026,7 @@ def clean_line(text: str, limit: int) -> str:
             return line
         line = line[: max(limit - 1, 0)]
         half = line.rfind("[")
-        if (
-            half >= 0
-            and "]" not in line[half:]
-            and (line.startswith(_MARK, half) or _MARK.startswith(line[half:]))
-        ):
+        if half >= 0 and "]" not in line[half:] and (line.startswith(_MARK, half) or _MARK.startswith(line[half:])):
             line = line[:half]
         return (line.rstrip() + "…")[: max(limit, 0)]
     except Exception:
@@ -1099,9 +1077,7 @@ class _Walk:
                     break
                 name = str.__str__(key) if isinstance(key, str) else str(self.plain(key, _DEPTH, ""))
                 own = "strong" if grade == "strong" else _grade(name)
-                header = _re(r"(?:proxy-)?authorization|(?:set-)?cookies?").fullmatch(
-                    name.lower().replace("_", "-")
-                )
+                header = _re(r"(?:proxy-)?authorization|(?:set-)?cookies?").fullmatch(name.lower().replace("_", "-"))
                 result[self.text(name, "")] = self.plain(item, depth + 1, "strong" if header else own)
             return result
         if isinstance(value, (list, tuple, AbstractSet)):

@@ -7,8 +7,9 @@ characters show as escapes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
+from iserror.excinfo import chain_lines, printable
 from iserror.logs import Record
 
 _SHOWN: Final = frozenset(
@@ -31,58 +32,30 @@ _SHOWN: Final = frozenset(
 )
 
 
-def safe(value: object) -> str:
-    """Any value as printable text on one line."""
-    text = value if isinstance(value, str) else repr(value)
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
-
-
 def render(records: Sequence[Record]) -> str:
     """Everything about one call: what failed, its traceback, then the other lines in time order."""
     return "\n".join(line for record in records for line in _record(record)) + "\n"
 
 
 def _record(record: Record) -> Iterator[str]:
-    head = " ".join(safe(record.get(key, "")) for key in ("timestamp", "level", "event")).strip()
+    head = " ".join(printable(record.get(key, "")) for key in ("timestamp", "level", "event")).strip()
     yield head
     if "tool" in record:
-        server = f" on {safe(record['server'])}" if record.get("server") else ""
-        took = f", after {safe(record['duration_ms'])} ms" if "duration_ms" in record else ""
-        yield f"  tool        {safe(record['tool'])}{server}{took}"
+        server = f" on {printable(record['server'])}" if record.get("server") else ""
+        took = f", after {printable(record['duration_ms'])} ms" if "duration_ms" in record else ""
+        yield f"  tool        {printable(record['tool'])}{server}{took}"
     if "code" in record:
-        said = [f"{key}={safe(record[key])}" for key in ("category", "retryable", "outcome") if key in record]
-        yield f"  failure     {safe(record['code'])} ({', '.join(said)})"
+        said = [f"{key}={printable(record[key])}" for key in ("category", "retryable", "outcome") if key in record]
+        yield f"  failure     {printable(record['code'])} ({', '.join(said)})"
     for key in ("request_id", "trace_id"):
         if record.get(key):
-            yield f"  {key:<11} {safe(record[key])}"
+            yield f"  {key:<11} {printable(record[key])}"
     for key, value in record.items():
         if key not in _SHOWN and value is not None:
-            yield f"  {safe(key):<11} {safe(value)}"
+            yield f"  {printable(key):<11} {printable(value)}"
     chain = record.get("exception")
     if isinstance(chain, list):
-        yield from _chain(chain, "  ")
+        yield from chain_lines(chain, "  ")
     elif chain:
-        yield from (f"  {safe(line)}" for line in str(chain).splitlines())
+        yield from (f"  {printable(line)}" for line in str(chain).splitlines())
     yield ""
-
-
-def _chain(chain: Sequence[Any], indent: str) -> Iterator[str]:
-    """In Python's own order: what came first stands first."""
-    items = [item for item in chain if isinstance(item, dict)]
-    for position, item in enumerate(reversed(items)):
-        if position:
-            relation = items[len(items) - position].get("relation")
-            because = "was the direct cause of" if relation == "cause" else "was being handled before"
-            yield f"{indent}(the exception above {because} the one below)"
-        yield f"{indent}Traceback (most recent call last):"
-        for frame in item.get("frames", ()):
-            place = f'File "{safe(frame.get("file"))}", line {safe(frame.get("line"))}'
-            yield f"{indent}  {place}, in {safe(frame.get('function'))}"
-            if frame.get("source"):
-                yield f"{indent}    {safe(frame['source'])}"
-        lines = str(item.get("message", "")).splitlines() or [""]
-        yield f"{indent}{safe(item.get('type'))}: {safe(lines[0])}".rstrip(": ")
-        yield from (f"{indent}  {safe(line)}" for line in [*lines[1:], *item.get("notes", ())])
-        for number, inner in enumerate(item.get("exceptions", ()), 1):
-            yield f"{indent}  +-- exception {number} of the group"
-            yield from _chain(inner, indent + "  | ")

@@ -29,13 +29,12 @@ def report(call: Call, *, handled: str | None = None) -> None:
 
     Args:
         call: A call whose `problem` and `failure` are set.
-        handled: Why the client does not see this failure (`retried`, `recovered`), if so.
+        handled: Why the client does not see this failure (`retried`, `recovered`, `cancelled`), if so.
     """
     problem, failure = call.problem, call.failure
     if not isinstance(problem, Problem) or failure is None:
         return
-    if call.untold:
-        call.untold.pop(id(problem.exception), None)
+    call.root.told(problem)
     more: dict[str, Any] = {"fields": list(problem.fields)} if problem.fields else {}
     if handled:
         more["handled"] = handled

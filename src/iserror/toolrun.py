@@ -1,14 +1,14 @@
 """The tool layer: what a server runs when it runs a tool, between the host's dispatch and the function.
 
-Hosts catch, log and trace what leaves a tool object. So a tool of an attached server gets a subclass of its own
-class whose run method goes through `guarded_run`; copies that a host makes of the tool stay guarded.
+Hosts log and trace what leaves a tool object. So in a served call the look-up hands out a *view* of the tool: a
+copy whose run method goes through `guarded_run`. The tool object itself stays as it is; other servers may have
+it too, and with another guard or none.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from pydantic import ValidationError
@@ -18,17 +18,10 @@ from iserror import returned
 from iserror.arguments import reasons_of
 from iserror.attempt import attempt
 from iserror.call import Call, current
+from iserror.cancel import must_pass
+from iserror.errormap import ErrorMap
 from iserror.failure import ToolFailure
-from iserror.guard import (
-    Options,
-    ToolErrors,
-    guard_function,
-    is_guarded,
-    must_pass,
-    options_of,
-    remember,
-    untold,
-)
+from iserror.function import body_of, options_of, settle
 from iserror.problem import Problem, ProtocolProblem, crash, invalid_arguments, invalid_output, resolve, timeout
 from iserror.report import report
 
@@ -37,6 +30,9 @@ _BAD_OUTPUT: Final = (ValidationError, PydanticSerializationError)
 
 class ToolHost(Protocol):
     """What a host's adapter knows about its tool objects."""
+
+    run: str
+    """Name of the method that the host's dispatch calls."""
 
     def unwrap(self, exc: BaseException) -> BaseException:
         """The exception inside the host's own wrapping of it."""
@@ -54,91 +50,82 @@ class ToolHost(Protocol):
         """Raise the failure, or return it in the form that the host's dispatch passes on quietly."""
 
 
-def guard_tool(guard: ToolErrors, host: ToolHost, tool: Any, method: str) -> Any:
-    """Guard a tool object in place: its function, and its run method. Twice is once.
+def view(host: ToolHost, tool: Any, errors: ErrorMap | None) -> Any:
+    """The tool as the host runs it for the current call.
 
     Args:
-        guard: The guard of the server that the tool was found on.
         host: The adapter.
         tool: The host's tool object (a pydantic model).
-        method: The name of the method that the host's dispatch calls.
+        errors: The map of the guard attached to the server that has the tool, if one is.
     """
-    guard_body(guard, tool)
-    if not hasattr(tool, GUARD):
-        tool.__class__ = _guarded_class(guard, host, type(tool), method)
-    return tool
+    seen = _with_body(tool)
+    # A class of the user's may keep state on the object: its own method runs on the tool itself.
+    runner = seen if _is_the_hosts(type(tool)) else tool
+    inner = getattr(runner, host.run)
+
+    async def run(arguments: Any, *args: Any, **kwargs: Any) -> Any:
+        return await guarded_run(host, seen, errors, arguments, lambda: inner(arguments, *args, **kwargs))
+
+    seen.__dict__[host.run] = run
+    return seen
 
 
-def guard_body(guard: ToolErrors, tool: Any) -> None:
-    """Guard the function of a tool object; of a transformed one, the function of the tool behind it."""
+def _with_body(tool: Any) -> Any:
+    """A copy of a tool object with its function marked as the body; of a transformed tool, the one behind it."""
+    copy = tool.model_copy()
     parent = getattr(tool, "parent_tool", None)
     if parent is not None:
-        guard_body(guard, parent)
+        copy.__dict__["parent_tool"] = _with_body(parent)
     fn = getattr(tool, "fn", None)
-    if callable(fn) and not is_guarded(fn) and not _is_the_hosts(fn):
-        options = options_of(fn) or Options(guard, (guard.errors,))
-        tool.fn = guard_function(fn, replace(options, wrapper=None))
+    # fastmcp's transformed tools forward through a function of its own, which is nobody's body.
+    if callable(fn) and not _is_the_hosts(fn):
+        copy.__dict__["fn"] = body_of(fn)
+    return copy
 
 
-def _is_the_hosts(fn: Any) -> bool:
-    """fastmcp's transformed tools forward through a function of its own, which is no tool's body."""
-    return str(getattr(fn, "__module__", "")).startswith(("fastmcp.tools.", "fastmcp.server."))
+def _is_the_hosts(thing: Any) -> bool:
+    return str(getattr(thing, "__module__", "")).startswith(("mcp.server.", "fastmcp."))
 
 
-GUARD: Final = "__iserror_guard__"
-
-
-def _guarded_class(guard: ToolErrors, host: ToolHost, cls: type, method: str) -> type:
-    made = guard.tool_classes.get(cls)
-    if made is None:
-
-        async def run(self: Any, arguments: Any, *args: Any, **kwargs: Any) -> Any:
-            inner = getattr(super(made, self), method)
-            return await guarded_run(guard, host, self, arguments, lambda: inner(arguments, *args, **kwargs))
-
-        namespace = {
-            "__module__": cls.__module__,
-            "__qualname__": cls.__qualname__,
-            "__doc__": cls.__doc__,
-            GUARD: guard,
-            method: run,
-        }
-        made = guard.tool_classes[cls] = type(cls)(cls.__name__, (cls,), namespace)
-    return made
+def _body_key(tool: Any) -> object:
+    """What tells the tool's function from every other that runs below the tool object."""
+    options = options_of(getattr(tool, "fn", None))
+    if options is not None:
+        return options.key
+    parent = getattr(tool, "parent_tool", None)
+    return None if parent is None else _body_key(parent)
 
 
 async def guarded_run(
-    guard: ToolErrors, host: ToolHost, tool: Any, arguments: Mapping[str, Any], run: Callable[[], Awaitable[Any]]
+    host: ToolHost, tool: Any, errors: ErrorMap | None, arguments: Mapping[str, Any], run: Callable[[], Awaitable[Any]]
 ) -> Any:
-    """Run a tool object for its host: as a layer of the call being served, nested in one, or as a call."""
+    """Run a tool object for its host: as a layer of the call being served, or nested in one."""
     call = current.get()
-    mine = True
-    if call is None or call.closed:
-        call = Call(guard, tool.name)
-        call.arguments = arguments
-    elif call.awaiting and (call.running or _is_called(call.tool, tool.name)):
-        mine = False
-    else:
+    if call is None or call.closed:  # a view that was kept beyond its call
+        return await run()
+    nested = not (call.awaiting and (call.running or _is_called(call.tool, tool.name)))
+    if nested:
         # Another tool: called by a tool's body, or by a middleware of the call that is being served.
-        call = Call(guard, tool.name, parent=call)
-    if mine:
+        maps = call.maps
+        call = Call(call.guard, tool.name, parent=call)
+        call.maps = maps
         call.enter()
     try:
-        failed = await _run(guard, host, call, tool, arguments, run)
+        failed = await _run(host, call, tool, errors, arguments, run)
         if isinstance(failed, _Done):
             return failed.result
-        if mine:
-            if call.parent is None:
-                report(call)
-            else:
-                untold(call.root, call)
+        if nested:
+            settle(call)
     finally:
-        if mine:
+        if nested:
             call.leave()
-    return host.answer(failed)
+    try:
+        return host.answer(failed)
+    finally:
+        del failed, call
 
 
-_HASHED = re.compile(r"_{0,2}[0-9a-f]{8,}_")
+_HASHED: Final = re.compile(r"_{0,2}[0-9a-f]{8,}_")
 
 
 def _is_called(name: str, tool: str) -> bool:
@@ -154,10 +141,10 @@ class _Done:
 
 
 async def _run(
-    guard: ToolErrors,
     host: ToolHost,
     call: Call,
     tool: Any,
+    errors: ErrorMap | None,
     arguments: Mapping[str, Any],
     run: Callable[[], Awaitable[Any]],
 ) -> _Done | BaseException:
@@ -168,9 +155,12 @@ async def _run(
     call.annotations = getattr(tool, "annotations", None)
     if not call.running:
         call.output_schema = getattr(tool, "output_schema", None)
-    call.options = options_of(getattr(tool, "fn", None)) or call.options
-    if guard.errors not in call.maps:
-        call.maps = (guard.errors, *call.maps)
+    if errors is not None and errors not in call.maps:
+        call.maps = (errors, *call.maps)
+    options = options_of(getattr(tool, "fn", None))
+    if options is not None and options.guard is not None:
+        call.options = options
+    call.body = _body_key(tool)
     call.awaiting, call.entered, call.returned = True, False, False
     call.running += 1
     try:
@@ -187,7 +177,7 @@ async def _run(
     finally:
         call.running -= 1
         call.awaiting = True
-    return remember(call, problem)
+    return call.fail(problem)
 
 
 def _refuse_again(call: Call, arguments: Mapping[str, Any]) -> BaseException | None:
@@ -217,8 +207,8 @@ def _returned(host: ToolHost, tool: Any, result: Any) -> Problem | None:
 def _problem(host: ToolHost, call: Call, tool: Any, exc: BaseException) -> Problem | BaseException:
     """What an exception of a tool object means; an exception is one that passes as it is."""
     exc = host.unwrap(exc)
-    if isinstance(exc, ToolFailure) and exc._problem is not None and exc._problem is call.problem:
-        return exc._problem
+    if call.said(exc) and isinstance(call.problem, Problem):
+        return call.problem
     if must_pass(exc):
         return exc
     seconds = host.time_limit(exc, tool)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
 
 from iserror import returned
 from iserror.attempt import attempt
 from iserror.call import Call
+from iserror.cancel import must_pass
 from iserror.failure import Failure, safe_line, safe_name
-from iserror.guard import must_pass, remember
 from iserror.problem import (
     Problem,
     ProtocolProblem,
@@ -46,7 +47,7 @@ class WireHost(Protocol):
     def error_parts(self, result: Any) -> tuple[list[str], object] | None:
         """Texts and `_meta` of an error result; None for anything else."""
 
-    def error_result(self, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any]) -> Any:
+    def error_result(self, call: Call, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any]) -> Any:
         """The host's own error result."""
 
     def protocol_error(self, code: int, message: str, data: Any) -> Any:
@@ -77,13 +78,18 @@ async def serve(host: WireHost, call: Call, invoke: Callable[[], Awaitable[R]]) 
             settled = answer(host, call, crash(ended or RuntimeError("the call could not be settled")))
     finally:
         call.leave()
+        ended = None
     if isinstance(settled, BaseException):
-        raise settled
+        try:
+            raise settled
+        finally:
+            del settled
     return settled
 
 
 def _settle(host: WireHost, call: Call, result: Any, ended: BaseException | None) -> Any:
     if ended is not None and must_pass(ended):
+        report(call, handled="cancelled")
         report_cancelled(call)
         return ended
     parts = host.error_parts(result) if ended is None else None
@@ -110,7 +116,11 @@ def _outside_the_tool(
     if call.escaped is None and (validated_by_host(exc) or (protocol_error_data(exc) and raised_by_sdk(exc))):
         # Malformed requests, protocol state: the SDK's own answer to the host.
         return None
-    return resolve(exc, call.maps)
+    problem = resolve(exc, call.maps)
+    if call.returned and isinstance(problem, Problem) and not problem.declared:
+        # The body ran to its end before something else failed: it cannot be said that nothing was applied.
+        return replace(problem, outcome="applied")
+    return problem
 
 
 def unknown_tool(call: Call, exc: BaseException | None) -> Problem | ProtocolProblem:
@@ -125,7 +135,7 @@ def answer(host: WireHost, call: Call, problem: Problem | ProtocolProblem) -> An
     """Report the problem and make the host's result of it, or the exception that is its JSON-RPC error."""
     if isinstance(problem, Problem):
         if call.problem is not problem or call.failure is None:
-            remember(call, problem)
+            call.fail(problem)
         failure = call.failure
         assert failure is not None
         if not problem.refused or not _arguments_are_protocol(call):
@@ -153,7 +163,7 @@ def _result(host: WireHost, call: Call, problem: Problem, failure: Failure) -> A
         meta[TOOL_FAILURE_KEY] = draft_tool_failure(failure)
     setting = call.guard.structured
     structured = setting == "always" or (setting == "auto" and call.output_schema is None)
-    return host.error_result(failure.text, dict(envelope) if structured else None, meta)
+    return host.error_result(call, failure.text, dict(envelope) if structured else None, meta)
 
 
 def redacted_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:

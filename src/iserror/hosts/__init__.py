@@ -46,4 +46,4 @@ def attach(server: Any, guard: ToolErrors) -> None:
             "entries of their own with @guard(errors=...)"
         )
     import_module(f"iserror.hosts.{name}").attach(server, guard)
-    server.__dict__[ATTACHED] = guard
+    server.__dict__[ATTACHED] = guard  # last: until here nothing is guarded

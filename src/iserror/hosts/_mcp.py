@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from iserror.call import Call, current, parse_traceparent
-from iserror.failure import host_tool_errors
+from iserror.failure import ToolFailure, host_tool_errors, safe_name
 from iserror.guard import ToolErrors
+from iserror.hosts import ATTACHED
 from iserror.problem import raised_by_sdk, raised_in, validated_by_host
-from iserror.toolrun import guard_tool
+from iserror.report import report
+from iserror.toolrun import ToolHost, view
 
 HOOKED: Final = "__iserror_hooked__"
 
 
 class McpTool:
     """The tool objects of mcp 1.x and 2.x, whose `run` wraps every exception in a `ToolError`."""
+
+    run = "run"
 
     def unwrap(self, exc: BaseException) -> BaseException:
         if isinstance(exc, host_tool_errors()) and exc.__cause__ is not None and raised_by_sdk(exc):
@@ -40,25 +45,81 @@ class McpTool:
 TOOL: Final = McpTool()
 
 
-def hook_tool_manager(server: Any, guard: ToolErrors) -> None:
-    """Guard each tool when the server looks it up, however and whenever it got into the table.
+def guard_of(server: Any) -> ToolErrors | None:
+    """The guard attached to a server, if one is."""
+    found: ToolErrors | None = server.__dict__.get(ATTACHED)
+    return found
 
-    Looked up is on the manager that the server has at the time of the call: some servers replace the table,
-    some the manager.
-    """
+
+def look_up(host: ToolHost, server: Any, tool: Any) -> Any:
+    """What a server's look-up gives: in a guarded call the tool's view, else the tool."""
+    call = current.get()
+    if tool is None or call is None or call.closed:
+        return tool
+    guard = guard_of(server)
+    return view(host, tool, guard.errors if guard is not None else None)
+
+
+def hook_tool_manager(server: Any) -> None:
+    """Take over the look-up of the tool manager that the server has now; some servers replace it."""
     manager = server._tool_manager
-    if manager.__dict__.get(HOOKED):
+    if HOOKED in manager.__dict__:
         return
     find = manager.get_tool
-
-    def get_tool(name: str) -> Any:
-        tool = find(name)
-        return tool if tool is None else guard_tool(guard, TOOL, tool, "run")
-
-    manager.get_tool = get_tool
+    manager.get_tool = lambda name: look_up(TOOL, server, find(name))
     manager.__dict__[HOOKED] = True
-    for tool in manager.list_tools():
-        guard_tool(guard, TOOL, tool, "run")
+
+
+@contextmanager
+def in_process(server: Any, name: object, arguments: object) -> Iterator[Call | None]:
+    """Open a call for a dispatch that no client asked for, on a server with a guard; else there is one, or none."""
+    outer, guard = current.get(), guard_of(server)
+    if guard is None or (outer is not None and not outer.closed):
+        yield None
+        return
+    call = new_call(guard, name, arguments, None)
+    call.facts = lambda: {"server": getattr(server, "name", None)}  # type: ignore[method-assign]
+    call.awaiting = True
+    call.enter()
+    try:
+        yield call
+    except ToolFailure as failed:
+        if call.said(failed):
+            report(call)
+        raise
+    finally:
+        call.leave()
+
+
+def hook_dispatch(server: Any, quiet: Callable[[Any], BaseException | None] = lambda _: None) -> None:
+    """Take over `call_tool` of a server: note what escapes it, which the handler above makes a text of.
+
+    Args:
+        server: The server.
+        quiet: The failure in a result that came quietly through the host's own logging and tracing.
+    """
+    dispatch = server.call_tool
+
+    async def call_tool(name: str, arguments: Any = None, *args: Any, **kwargs: Any) -> Any:
+        with in_process(server, name, arguments):
+            call = served()
+            try:
+                result = await dispatch(name, arguments, *args, **kwargs)
+                failed = quiet(result)
+            except BaseException as exc:
+                if call is not None:
+                    call.escaped = exc
+                raise
+            if call is not None:
+                call.escaped = failed
+            if failed is None:
+                return result
+            try:
+                raise failed
+            finally:
+                del failed, result
+
+    server.call_tool = call_tool
 
 
 def is_unknown_tool(exc: BaseException) -> bool:
@@ -86,8 +147,6 @@ def client_name(info: Any) -> str | None:
     """`name/version` of a client, as it gave itself out."""
     if info is None:
         return None
-    from iserror.failure import safe_name
-
     return safe_name(f"{getattr(info, 'name', '')}/{getattr(info, 'version', '')}") or None
 
 

@@ -40,7 +40,7 @@ class Wire:
             return None
         return [block.text for block in root.content if isinstance(block, types.TextContent)], root.meta
 
-    def error_result(self, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any]) -> Any:
+    def error_result(self, call: Call, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any]) -> Any:
         return types.ServerResult(
             types.CallToolResult(
                 content=[types.TextContent(type="text", text=text)],

@@ -13,6 +13,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from pydantic import RootModel
 
+from iserror.call import Call
 from iserror.guard import ToolErrors
 from iserror.hosts._mcp import client_name, new_call
 from iserror.protocol import STATELESS_REVISION
@@ -30,10 +31,8 @@ class ErrorResult(RootModel[dict[str, Any]]):
 class Wire:
     """What the wire layer needs to know of the 2.x SDK; results are wire dicts here."""
 
-    def __init__(
-        self, server_info: Callable[[], Mapping[str, Any] | None], is_unknown_tool: Callable[[BaseException], bool]
-    ) -> None:
-        self.server_info = server_info
+    def __init__(self, lowlevel: Any, is_unknown_tool: Callable[[BaseException], bool]) -> None:
+        self.lowlevel = lowlevel
         self.is_unknown_tool = is_unknown_tool
 
     def error_parts(self, result: Any) -> tuple[list[str], object] | None:
@@ -46,11 +45,19 @@ class Wire:
             k: v for k, v in (result.get("_meta") or {}).items() if not k.startswith("io.modelcontextprotocol/server")
         }
 
-    def error_result(self, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any]) -> Any:
+    def error_result(
+        self, call: Call, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any]
+    ) -> ErrorResult:
         result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True, "_meta": dict(meta)}
         if structured is not None:
             result["structuredContent"] = dict(structured)
-        return result
+        if (call.protocol_version or "") >= STATELESS_REVISION:
+            # What the SDK fills in for its handlers only; the first is required from this revision on.
+            result["resultType"] = "complete"
+            info = getattr(self.lowlevel, "server_info_stamp", None)
+            if info is not None:
+                result["_meta"]["io.modelcontextprotocol/serverInfo"] = info
+        return ErrorResult(result)
 
     def protocol_error(self, code: int, message: str, data: Any) -> Any:
         return MCPError(code, message, data)
@@ -74,16 +81,8 @@ class CallMiddleware:
         call.jsonrpc_id = ctx.request_id
         call.protocol_version = ctx.protocol_version
         call.facts = lambda: self._facts(ctx)  # type: ignore[method-assign]
-        result = await serve(self.wire, call, lambda: call_next(ctx))
-        if call.failure is None or not isinstance(result, dict) or result.get("isError") is not True:
-            return result
-        if ctx.protocol_version >= STATELESS_REVISION:
-            # Required from this revision on; the SDK fills it in for handlers only.
-            result["resultType"] = "complete"
-            info = self.wire.server_info()
-            if info is not None:
-                result["_meta"]["io.modelcontextprotocol/serverInfo"] = dict(info)
-        return ErrorResult(result)
+        result: HandlerResult = await serve(self.wire, call, lambda: call_next(ctx))
+        return result
 
     def _facts(self, ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
         headers = getattr(ctx.request, "headers", None)

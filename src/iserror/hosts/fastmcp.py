@@ -13,16 +13,16 @@ from typing import Any, Final
 
 from fastmcp.exceptions import AuthorizationError, DisabledError, NotFoundError
 from fastmcp.exceptions import ValidationError as FastMCPValidationError
-from fastmcp.tools.base import ToolResult
+from fastmcp.tools.base import Tool, ToolResult
 from mcp import types
 
 from iserror.failure import ToolFailure
+from iserror.function import is_guarded
 from iserror.guard import ToolErrors
-from iserror.hosts._mcp import HOOKED, hush, served
+from iserror.hosts._mcp import HOOKED, guard_of, hook_dispatch, hush, look_up
 from iserror.output import schema_error
 from iserror.problem import protocol_error_data, raised_in, validated_by_host
 from iserror.report import mark_span
-from iserror.toolrun import guard_body, guard_tool
 
 ON_SDK_1: Final = int(version("mcp").partition(".")[0]) < 2
 
@@ -37,6 +37,8 @@ class FailureResult(ToolResult):  # type: ignore[misc]  # its base is not there 
 
 class FastMCPTool:
     """fastmcp's tool objects."""
+
+    run = "_run"
 
     def unwrap(self, exc: BaseException) -> BaseException:
         if type(exc).__name__ == "_ToolBodyError" and exc.__cause__ is not None:
@@ -75,7 +77,7 @@ TOOL: Final = FastMCPTool()
 
 def attach(server: Any, guard: ToolErrors) -> None:
     """Put the wire layer round `tools/call`, and hook look-up and dispatch of one server and those mounted on it."""
-    _hook(server, guard)
+    _hook(server)
     hush("fastmcp.tools.function_tool", "Tool '")
     if ON_SDK_1:
         from iserror.hosts import _sdk1
@@ -85,52 +87,44 @@ def attach(server: Any, guard: ToolErrors) -> None:
         from iserror.hosts import _sdk2
 
         lowlevel = server._mcp_server
-        wire = _sdk2.Wire(lambda: getattr(lowlevel, "server_info_stamp", None), _is_unknown_tool)
-        _sdk2.add_middleware(lowlevel, guard, wire, lambda: None)
+        _sdk2.add_middleware(lowlevel, guard, _sdk2.Wire(lowlevel, _is_unknown_tool), lambda: None)
 
 
 def _is_unknown_tool(exc: BaseException) -> bool:
     return isinstance(exc, (NotFoundError, DisabledError, AuthorizationError))
 
 
-def _hook(server: Any, guard: ToolErrors) -> None:
-    """Take over `get_tool`, `get_tasks` and `call_tool` of a server; a mounted one keeps a guard of its own."""
-    if server.__dict__.get(HOOKED):
+def _failure_in(result: Any) -> BaseException | None:
+    failed: BaseException | None = result.__dict__["failed"] if isinstance(result, FailureResult) else None
+    return failed
+
+
+def _hook(server: Any) -> None:
+    """Take over look-up, dispatch and background tasks of a server; a mounted one keeps a guard of its own."""
+    if HOOKED in server.__dict__:
         return
-    find, find_tasks, dispatch = server.get_tool, server.get_tasks, server.call_tool
+    find, find_tasks = server.get_tool, server.get_tasks
 
     async def get_tool(*args: Any, **kwargs: Any) -> Any:
         tool = await find(*args, **kwargs)
-        return tool if tool is None else _guard(tool, guard)
+        mounted = getattr(tool, "_server", None)
+        if mounted is not None and hasattr(mounted, "call_tool"):
+            _hook(mounted)
+        return look_up(TOOL, server, tool)
 
     async def get_tasks() -> Any:
+        guard = guard_of(server)
         found = await find_tasks()
-        for component in found:
-            guard_body(guard, component)
-        return found
+        return found if guard is None else [_task(component, guard) for component in found]
 
-    async def call_tool(*args: Any, **kwargs: Any) -> Any:
-        call = served()
-        escaped: BaseException | None = None
-        try:
-            result = await dispatch(*args, **kwargs)
-            if not isinstance(result, FailureResult):
-                return result
-            escaped = result.__dict__["failed"]
-        except BaseException as exc:
-            escaped = exc
-            raise
-        finally:
-            if call is not None:
-                call.escaped = escaped
-        raise escaped
-
-    server.get_tool, server.get_tasks, server.call_tool = get_tool, get_tasks, call_tool
+    hook_dispatch(server, _failure_in)
+    server.get_tool, server.get_tasks = get_tool, get_tasks
     server.__dict__[HOOKED] = True
 
 
-def _guard(tool: Any, guard: ToolErrors) -> Any:
-    mounted = getattr(tool, "_server", None)
-    if mounted is not None and hasattr(mounted, "call_tool"):
-        _hook(mounted, guard)
-    return guard_tool(guard, TOOL, tool, "_run")
+def _task(component: Any, guard: ToolErrors) -> Any:
+    """A background task runs the function alone: of a tool that nobody decorated, a guarded one."""
+    fn = getattr(component, "fn", None)
+    if not isinstance(component, Tool) or not callable(fn) or is_guarded(fn):
+        return component
+    return component.model_copy(update={"fn": guard(fn)})

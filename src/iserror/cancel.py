@@ -1,0 +1,61 @@
+"""Whether an exception is a failure of the call, or the runtime's own and has to pass."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+
+import anyio
+import anyio.from_thread
+
+from iserror.attempt import attempt
+from iserror.problem import Group, leaves
+
+
+def must_pass(exc: BaseException) -> bool:
+    """Whether this is the runtime's own: an interrupt, a generator's end, the cancellation of this call."""
+    kind = type(exc)  # not isinstance(): an object may lie about its class
+    if issubclass(kind, (Exception, SystemExit)):
+        return False
+    if issubclass(kind, Group):
+        return any(must_pass(leaf) for leaf in leaves(exc))
+    if issubclass(kind, asyncio.CancelledError):
+        return being_cancelled()
+    return issubclass(kind, (KeyboardInterrupt, GeneratorExit)) or kind is _cancelled_class()
+
+
+def _cancelled_class() -> type[BaseException] | None:
+    """The cancellation of the running async library, which need not be asyncio."""
+    return attempt(anyio.get_cancelled_exc_class, None)
+
+
+def being_cancelled() -> bool:
+    """Whether the running call itself is being cancelled, by its task or by one of anyio's scopes.
+
+    If not, a `CancelledError` comes from someone else's task that was awaited: a crash of this call, which
+    would end a whole stdio session if it passed.
+    """
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    if task is None:
+        return _cancelled_from_thread()
+    if anyio.current_effective_deadline() == -math.inf:
+        return True
+    if sys.version_info >= (3, 11):
+        return task.cancelling() > 0
+    # Before 3.11 asyncio does not count requests to cancel. Hosts run calls in tasks of anyio, which cancel
+    # through scopes; a task that anyio did not start is one that someone may cancel directly.
+    return anyio.get_current_task().parent_id is None
+
+
+def _cancelled_from_thread() -> bool:
+    try:
+        anyio.from_thread.check_cancelled()
+    except RuntimeError:  # no worker thread of anyio
+        return False
+    except BaseException:
+        return True
+    return False

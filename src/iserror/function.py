@@ -1,0 +1,339 @@
+"""The function layer: a guarded function keeps its kind and signature, and raises `ToolFailure`.
+
+It runs in one of three places: in a call of its own, when nothing guards what called it; nested in the call of
+another tool; or as the body of the tool that a host runs for the call it is serving. Then the layers above it
+end the call.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+
+from iserror.call import Call, current
+from iserror.cancel import must_pass
+from iserror.errormap import ErrorMap
+from iserror.failure import Effect, ToolFailure
+from iserror.problem import Problem, resolve, timeout
+from iserror.protocol import sanitized
+from iserror.report import report
+from iserror.returned import from_result, from_value
+
+if TYPE_CHECKING:
+    from iserror.guard import ToolErrors
+
+MARK: Final = "__iserror__"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is known of one guarded function.
+
+    `guard` is None for a function that is only marked as a tool's body (`body_of`): outside of a call that a
+    host serves, it is not guarded. `key` tells the wrappers of one function from all others.
+    """
+
+    guard: ToolErrors | None
+    maps: tuple[ErrorMap, ...] = ()
+    effect: Effect | None = None
+    timeout: float | None = None
+    wrapper: Callable[..., Any] | None = None
+    key: object = field(default_factory=object)
+
+
+def options_of(fn: object) -> Options | None:
+    """The options of a guarded function, of one that `functools.wraps` it, or of the bare one underneath."""
+    found = getattr(_core(fn), MARK, None)
+    return found if isinstance(found, Options) else None
+
+
+def is_guarded(fn: object) -> bool:
+    """Whether calling this calls a guard's wrapper first (and it did not only copy a wrapper's attributes)."""
+    core = _core(fn)
+    options = options_of(core)
+    return options is not None and options.wrapper is core
+
+
+def _core(fn: Any) -> Any:
+    """The function that runs when `fn` is called: inside partials, bound methods and callable objects."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    if inspect.isroutine(fn):
+        return getattr(fn, "__func__", fn)
+    return getattr(type(fn), "__call__", fn)  # noqa: B004 - the function itself is wanted
+
+
+def decorate(options: Options, fn: Any) -> Any:
+    """Guard what stands below the decorator, or say what is wrong with it."""
+    if not callable(fn) or inspect.isclass(fn):
+        if hasattr(fn, "fn") and hasattr(fn, "parameters"):
+            raise TypeError(
+                f"{type(fn).__name__} {getattr(fn, 'name', '')!r} is registered already: put @guard below the "
+                "decorator that registers the tool, directly above the function"
+            )
+        raise TypeError(f"@guard needs a function, not {fn!r}: put it directly above the tool's def")
+    if isinstance(fn, (staticmethod, classmethod)):  # callable since 3.10, but not with a signature of a tool
+        raise TypeError(f"@guard needs a plain function: put it below @{type(fn).__name__}")
+    wrapper = wrap(fn, options)
+    with suppress(AttributeError, TypeError):
+        # On the bare function too: where the host has registered that one, attach finds out from here.
+        setattr(fn, MARK, options)
+    return wrapper
+
+
+def body_of(fn: Any) -> Any:
+    """What a host runs in a tool function's place. The same for the same function: hosts cache by it."""
+    if is_guarded(fn):
+        return fn
+    try:
+        return _body_of(fn)
+    except TypeError:  # a callable object that cannot be hashed
+        return _body_of.__wrapped__(fn)
+
+
+@lru_cache(maxsize=5_000)
+def _body_of(fn: Any) -> Any:
+    # @guard above the host's decorator: what it says counts.
+    return wrap(fn, replace(options_of(fn) or Options(None), wrapper=None))
+
+
+def wrap(fn: Callable[..., Any], options: Options) -> Callable[..., Any]:
+    """Wrap a function by its kind, so that every host sees what it saw before."""
+    kind = _core(fn)
+    name = getattr(fn, "__name__", None) or getattr(kind, "__name__", None) or type(fn).__name__
+    if name == "__call__":
+        name = type(fn).__name__
+
+    wrapper: Callable[..., Any]
+    if inspect.iscoroutinefunction(kind):
+        wrapper = _async_wrapper(fn, options, name)
+    elif options.timeout is not None:
+        raise ValueError(f"timeout= on {name!r}: only an async function can be stopped, and this one is not async")
+    elif inspect.isasyncgenfunction(kind):
+        wrapper = _asyncgen_wrapper(fn, options, name)
+    elif inspect.isgeneratorfunction(kind):
+        wrapper = _generator_wrapper(fn, options, name)
+    else:
+        wrapper = _sync_wrapper(fn, options, name)
+
+    functools.update_wrapper(wrapper, fn)
+    if not hasattr(fn, "__name__"):
+        # A callable object or a partial has none, and hosts name the tool after it.
+        wrapper.__name__ = wrapper.__qualname__ = name
+        wrapper.__doc__ = inspect.getdoc(kind) or wrapper.__doc__
+    setattr(wrapper, MARK, replace(options, wrapper=wrapper))
+    return wrapper
+
+
+# In each wrapper the failure is raised after the `except` block, so that it has no context: nobody who logs it
+# logs the original. `del` breaks the cycle of frame, exception and traceback, which would keep the tool's locals.
+
+
+def _async_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Callable[..., Any]:
+    limit = options.timeout
+
+    async def guarded(*args: Any, **kwargs: Any) -> Any:
+        failed: BaseException
+        call, mine = begin(options, name)
+        if call is None:
+            return await fn(*args, **kwargs)
+        try:
+            if limit is None:
+                result = await fn(*args, **kwargs)
+                return result if mine else accepted(call, result)
+            with anyio.move_on_after(limit) as timer:
+                result = await fn(*args, **kwargs)
+                return result if mine else accepted(call, result)
+            # Only the timer's own cancellation gets here.
+            assert timer.cancelled_caught
+            failed = stopped(call, mine, timeout(TimeoutError(f"stopped after {limit:g} s"), limit))
+        except BaseException as exc:
+            failed = failure_for(call, mine, options, exc)
+        finally:
+            end(call, mine)
+        try:
+            raise failed
+        finally:
+            del failed, call
+
+    return guarded
+
+
+def _sync_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Callable[..., Any]:
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        call, mine = begin(options, name)
+        if call is None:
+            return fn(*args, **kwargs)
+        try:
+            result = fn(*args, **kwargs)
+            if type(result) is CoroutineType:
+                # A plain function that hands out a coroutine: its body has yet to run.
+                return _async_wrapper(lambda: result, options, name)()
+            if mine or inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+                return result
+            return accepted(call, result)
+        except BaseException as exc:
+            failed = failure_for(call, mine, options, exc)
+        finally:
+            end(call, mine)
+        try:
+            raise failed
+        finally:
+            del failed, call
+
+    return guarded
+
+
+def _generator_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Callable[..., Any]:
+    def guarded(*args: Any, **kwargs: Any) -> Generator[Any, None, Any]:
+        call, mine = begin(options, name)
+        if call is None:
+            result = yield from fn(*args, **kwargs)
+            return result
+        try:
+            items = fn(*args, **kwargs)
+            while True:
+                try:
+                    item = next(items)
+                except StopIteration as stop:
+                    return stop.value if mine else accepted(call, stop.value)
+                # Between two items the caller's own context holds, not this call's.
+                pause(call, mine)
+                try:
+                    yield item
+                finally:
+                    resume(call, mine)
+        except BaseException as exc:
+            failed = failure_for(call, mine, options, exc)
+        finally:
+            end(call, mine)
+        try:
+            raise failed
+        finally:
+            del failed, call
+
+    return guarded
+
+
+def _asyncgen_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Callable[..., Any]:
+    async def guarded(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        call, mine = begin(options, name)
+        if call is None:
+            async for item in fn(*args, **kwargs):
+                yield item
+            return
+        try:
+            async for item in fn(*args, **kwargs):
+                pause(call, mine)
+                try:
+                    yield item
+                finally:
+                    resume(call, mine)
+            if not mine:
+                accepted(call, None)
+            return
+        except BaseException as exc:
+            failed = failure_for(call, mine, options, exc)
+        finally:
+            end(call, mine)
+        try:
+            raise failed
+        finally:
+            del failed, call
+
+    return guarded
+
+
+# --- the steps -----------------------------------------------------------------------------------------------
+
+
+def begin(options: Options, name: str) -> tuple[Call | None, bool]:
+    """The call that a function runs in, and whether it is the function's own; None where it is not guarded."""
+    outer = current.get()
+    guard = options.guard
+    if outer is not None and outer.body is options.key and not outer.closed:
+        outer.awaiting = False
+        outer.entered = True
+        outer.inside += 1
+        if guard is not None:
+            outer.options = options
+        return outer, False
+    if guard is None:
+        return None, False
+    call = Call(guard, name, None if outer is None or outer.closed else outer)
+    call.options = options
+    call.enter()
+    return call, True
+
+
+def end(call: Call, mine: bool) -> None:
+    """Leave the call, or the body of the host's."""
+    if mine:
+        call.leave()
+    else:
+        call.inside -= 1
+
+
+def pause(call: Call, mine: bool) -> None:
+    """Step out of the call while a generator waits for its caller."""
+    if mine:
+        call.unbind()
+
+
+def resume(call: Call, mine: bool) -> None:
+    """Step back in."""
+    if mine:
+        call.enter()
+
+
+def accepted(call: Call, result: Any) -> Any:
+    """The body ran to its end for a host; what it returned may still say that it failed."""
+    call.returned = call.inside == 1
+    problem = from_result(result)
+    if problem is None and call.guard.returned_errors != "off":
+        problem = from_value(call.guard, call, result)
+    if problem is not None:
+        raise call.fail(problem)
+    return result
+
+
+def failure_for(call: Call, mine: bool, options: Options, exc: BaseException) -> BaseException:
+    """What to raise for an exception: itself if it has to pass, else a `ToolFailure`."""
+    if must_pass(exc):
+        return exc
+    if not mine and call.said(exc):
+        return exc  # what `accepted` raised, or an inner run of the same body
+    problem = resolve(exc, (*options.maps, *call.maps))
+    if isinstance(problem, Problem):
+        return stopped(call, mine, problem)
+    if not mine:
+        call.problem = problem
+    elif call.parent is None:
+        return sanitized(call, problem)
+    return problem.exception
+
+
+def stopped(call: Call, mine: bool, problem: Problem) -> ToolFailure:
+    """The `ToolFailure` that says a problem; the outermost layer reports it."""
+    failed = call.fail(problem)
+    if mine:
+        settle(call)
+    return failed
+
+
+def settle(call: Call) -> None:
+    """Report a failed call, or leave it to the call that it is nested in."""
+    root = call.root
+    # A task that outlives the call it was started in has nobody above it to report.
+    if root is call or root.closed:
+        report(call)
+    else:
+        root.keep(call)
