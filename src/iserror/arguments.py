@@ -63,6 +63,8 @@ _KINDS: Final[Mapping[str, str]] = {
     "url": "a URL",
     "uuid": "a UUID",
 }
+_EXTRA: Final = "an argument that this tool does not have"
+_EXTRA_IN: Final = "has an argument that this tool does not have"
 _JSON_KINDS: Final[Mapping[str, str]] = {
     "integer": "an integer",
     "number": "a number",
@@ -74,10 +76,15 @@ _JSON_KINDS: Final[Mapping[str, str]] = {
 }
 
 
-def reasons_of(error: BaseException, tool: Any) -> list[tuple[str, str]]:
+def reasons_of(error: BaseException, tool: Any, arguments: object) -> list[tuple[str, str]]:
     """Pairs of a declared field (or "") and the rule that the arguments break, at most twenty."""
     schema = getattr(tool, "parameters", None)
     schema = schema if isinstance(schema, Mapping) else {}
+    if "parent_tool" in vars(tool):
+        from jsonschema.validators import validator_for
+
+        # A transformed tool's error speaks of the names behind it, which the caller does not know.
+        return attempt(lambda: reasons_of_json(validator_for(schema)(schema).iter_errors(arguments), schema), [])
     read = lambda: _from_pydantic(error.errors(include_url=False, include_input=False), schema)  # type: ignore[attr-defined]  # noqa: E731
     found: list[tuple[str, str]] = attempt(read, [])
     return found[:20]
@@ -93,7 +100,7 @@ def reasons_of_json(errors: Iterable[Any], schema: Mapping[str, Any]) -> list[tu
             prefix = f"{name}." if name else ""
             found += [(f"{prefix}{key}", "is required") for key in missing]
         elif error.validator == "additionalProperties":
-            found.append((name, "has an argument that this tool does not have"))
+            found.append((name, _EXTRA_IN if name else _EXTRA))
         else:
             found.append((name, _json_rule(error.validator, error.validator_value)))
         if len(found) >= 20:
@@ -130,9 +137,7 @@ def _from_pydantic(errors: Sequence[Mapping[str, Any]], schema: Mapping[str, Any
         if kind in ("extra_forbidden", "unexpected_keyword_argument", "unexpected_positional_argument"):
             # The last part of the location is the caller's own word.
             name = _declared(location[:-1], schema)
-            rule = (
-                "has an argument that this tool does not have" if name else "an argument that this tool does not have"
-            )
+            rule = _EXTRA_IN if name else _EXTRA
         elif not name and kind.startswith("missing"):
             name, rule = "", "an argument is missing"
         found.append((name, rule))

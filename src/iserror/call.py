@@ -19,7 +19,7 @@ from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from iserror.attempt import attempt
 from iserror.failure import Effect, Failure, ToolFailure, safe_name
-from iserror.problem import Problem, ProtocolProblem, crash
+from iserror.problem import Problem, ProtocolProblem, crash, leaves
 
 if TYPE_CHECKING:
     from iserror.errormap import ErrorMap
@@ -81,10 +81,13 @@ class Call:
     tool_arguments: Mapping[str, Any] | None = None
     jsonrpc_id: str | int | None = None
     protocol_version: str | None = None
-    # Where a served call is: `awaiting` while the host acts, `running` tool objects (those of mounted servers
-    # inside one another), `inside` the function `body`; whether that was `entered`, and has `returned`.
+    # Where a served call is: `awaiting` while the host acts, `running` tool objects (inside one another where
+    # one is `delegating` to a mounted server; the outermost is the `target`), `inside` the function `body`;
+    # whether that was `entered`, and has `returned`.
     awaiting = False
     running = 0
+    delegating = False
+    target: str | None = None
     body: object = None
     inside = 0
     entered = False
@@ -93,6 +96,7 @@ class Call:
     problem: Problem | ProtocolProblem | None = None
     failure: Failure | None = None
     escaped: BaseException | None = None
+    missing: BaseException | None = None
     _kept: dict[int, Call] | None = None
     _current: Token[Call | None]
     _request_id: Token[Any]
@@ -161,12 +165,13 @@ class Call:
         if self._kept:
             from iserror.report import report
 
-            for call in self._kept.values():
+            kept, self._kept = self._kept, None
+            for call in kept.values():
                 report(call, handled="recovered")
         self.unbind()
         if self.parent is None:
             # A failed call's tracebacks lead back to it; without this cycle they go when the answer has gone.
-            self.problem = self.failure = self.escaped = self._kept = None
+            self.problem = self.failure = self.escaped = self.missing = self._kept = None
 
     def fail(self, problem: Problem) -> ToolFailure:
         """Note what the call failed with, for the layers above, and make the exception that says it."""
@@ -194,8 +199,10 @@ class Call:
 
     def told(self, problem: Problem) -> None:
         """A failure was reported; those it was made of are not told again."""
-        if self._kept:
-            self._kept.pop(id(problem.exception), None)
+        if self._kept and problem.exception is not None:
+            for leaf in leaves(problem.exception):
+                inner = leaf._problem.exception if isinstance(leaf, ToolFailure) and leaf._problem else leaf
+                self._kept.pop(id(inner), None)
 
 
 def _hint(annotations: object, name: str, older: str) -> bool:

@@ -42,13 +42,18 @@ def being_cancelled() -> bool:
         task = None
     if task is None:
         return _cancelled_from_thread()
-    if anyio.current_effective_deadline() == -math.inf:
+    if cancelled_by_scope():
         return True
     if sys.version_info >= (3, 11):
         return task.cancelling() > 0
     # Before 3.11 asyncio does not count requests to cancel. Hosts run calls in tasks of anyio, which cancel
     # through scopes; a task that anyio did not start is one that someone may cancel directly.
     return anyio.get_current_task().parent_id is None
+
+
+def cancelled_by_scope() -> bool:
+    """Whether a cancel scope of anyio around the running code is cancelled, as hosts do."""
+    return anyio.current_effective_deadline() == -math.inf
 
 
 def _cancelled_from_thread() -> bool:

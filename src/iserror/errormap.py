@@ -10,7 +10,7 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -34,6 +34,7 @@ RetryAfter: TypeAlias = Callable[[Any], object] | float | timedelta
 
 MAX_ITEMS: Final = 10
 MAX_VALUE: Final = 120
+MAX_LIST: Final = 250
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+\Z")
 _PATH = re.compile(r"exc((?:\.[A-Za-z]\w*)+)\Z")
@@ -73,9 +74,16 @@ def _show(value: object) -> str:
 
 def show_value(value: object) -> str:
     """Make the text of a template's value; a list is joined, ten items at most."""
+    if isinstance(value, Iterator):  # reading it would take it from whoever comes next
+        return ""
     if not isinstance(value, Iterable) or isinstance(value, (str, Enum)):
         return _show(value)
-    return ", ".join(filter(None, map(_show, itertools.islice(value, MAX_ITEMS))))
+    items: list[str] = []
+    for item in filter(None, map(_show, itertools.islice(value, MAX_ITEMS))):
+        if items and sum(map(len, items)) + len(item) > MAX_LIST:
+            break  # what a message or hint is cut at would otherwise cut a quoted value open
+        items.append(item)
+    return ", ".join(items)
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def _rules(exc: ValidationError) -> str:
 
 def log_text(text: str) -> str:
     """A text as it may stand in the log: without secrets, 4,000 characters at most."""
-    text = redact_text(text, profile="log")
+    text = attempt(lambda: redact_text(text, profile="log"), "[redacted]")
     return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + f"… [{len(text) - MAX_TEXT} more characters]"
 
 
@@ -127,7 +127,7 @@ def format_chain(chain: Sequence[Any]) -> str:
 
 
 def chain_lines(chain: Sequence[Any], indent: str) -> Iterator[str]:
-    """In Python's own order: what came first stands first."""
+    """A described exception line by line, what came first first; a log may hold anything in its place."""
     items = [item for item in chain if isinstance(item, dict)]
     for position, item in enumerate(reversed(items)):
         if position:
@@ -135,14 +135,21 @@ def chain_lines(chain: Sequence[Any], indent: str) -> Iterator[str]:
             because = "was the direct cause of" if relation == "cause" else "was being handled before"
             yield f"{indent}(the exception above {because} the one below)"
         yield f"{indent}Traceback (most recent call last):"
-        for frame in item.get("frames", ()):
-            place = f'File "{printable(frame.get("file"))}", line {printable(frame.get("line"))}'
-            yield f"{indent}  {place}, in {printable(frame.get('function'))}"
-            if frame.get("source"):
-                yield f"{indent}    {printable(frame['source'])}"
+        for frame in _list(item, "frames"):
+            if isinstance(frame, dict):
+                place = f'File "{printable(frame.get("file"))}", line {printable(frame.get("line"))}'
+                yield f"{indent}  {place}, in {printable(frame.get('function'))}"
+                if frame.get("source"):
+                    yield f"{indent}    {printable(frame['source'])}"
         lines = str(item.get("message", "")).splitlines() or [""]
         yield f"{indent}{printable(item.get('type'))}: {printable(lines[0])}".rstrip(": ")
-        yield from (f"{indent}  {printable(line)}" for line in [*lines[1:], *item.get("notes", ())])
-        for number, inner in enumerate(item.get("exceptions", ()), 1):
-            yield f"{indent}  +-- exception {number} of the group"
-            yield from chain_lines(inner, indent + "  | ")
+        yield from (f"{indent}  {printable(line)}" for line in [*lines[1:], *_list(item, "notes")])
+        for number, inner in enumerate(_list(item, "exceptions"), 1):
+            if isinstance(inner, list):
+                yield f"{indent}  +-- exception {number} of the group"
+                yield from chain_lines(inner, indent + "  | ")
+
+
+def _list(item: dict[str, Any], key: str) -> list[Any]:
+    found = item.get(key)
+    return found if isinstance(found, list) else []

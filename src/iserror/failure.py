@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cas
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from iserror.attempt import attempt
 from iserror.redact import clean_line, redact_text
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ class Failure(BaseModel):
 
 def safe_line(text: str, limit: int = MAX_MESSAGE, *, empty: str = "The tool failed.") -> str:
     """Make one redacted, printable line of any text, `limit` characters at most, for a client to read."""
-    return clean_line(redact_text(text), limit) or empty
+    return attempt(lambda: clean_line(redact_text(text), limit), "[redacted]") or empty
 
 
 def safe_name(name: object) -> str:

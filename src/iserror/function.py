@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 import anyio
 
+from iserror.attempt import attempt
 from iserror.call import Call, current
 from iserror.cancel import must_pass
 from iserror.errormap import ErrorMap
@@ -126,11 +127,29 @@ def wrap(fn: Callable[..., Any], options: Options) -> Callable[..., Any]:
 
     functools.update_wrapper(wrapper, fn)
     if not hasattr(fn, "__name__"):
-        # A callable object or a partial has none, and hosts name the tool after it.
-        wrapper.__name__ = wrapper.__qualname__ = name
-        wrapper.__doc__ = inspect.getdoc(kind) or wrapper.__doc__
+        _name_after(wrapper, fn, kind, name)
     setattr(wrapper, MARK, replace(options, wrapper=wrapper))
     return wrapper
+
+
+def _name_after(wrapper: Any, fn: Any, kind: Any, name: str) -> None:
+    """Give the wrapper of a partial or callable object what a function has and that one has not.
+
+    Hosts name the tool after it, and resolve its annotations in its own module.
+    """
+    wrapper.__name__ = wrapper.__qualname__ = name
+    wrapper.__module__ = kind.__module__
+    wrapper.__doc__ = kind.__doc__ or (None if isinstance(fn, functools.partial) else type(fn).__doc__)
+    signature = inspect.signature(fn)
+    hints = attempt(lambda: get_type_hints(kind, include_extras=True), {})
+    names = [*signature.parameters, "return"]
+    wrapper.__annotations__ = {key: hint for key, hint in hints.items() if key in names}
+    wrapper.__signature__ = signature.replace(
+        parameters=[p.replace(annotation=hints.get(p.name, p.annotation)) for p in signature.parameters.values()],
+        return_annotation=hints.get("return", signature.return_annotation),
+    )
+    # What follows this to the object itself would find its strings again.
+    del wrapper.__wrapped__
 
 
 # In each wrapper the failure is raised after the `except` block, so that it has no context: nobody who logs it
@@ -192,25 +211,33 @@ def _sync_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Callab
     return guarded
 
 
+# Between two items of a generator its caller's own context holds, not that of the call.
+
+
 def _generator_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Callable[..., Any]:
-    def guarded(*args: Any, **kwargs: Any) -> Generator[Any, None, Any]:
+    def guarded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         call, mine = begin(options, name)
         if call is None:
             result = yield from fn(*args, **kwargs)
             return result
         try:
             items = fn(*args, **kwargs)
+            step = functools.partial(next, items)
             while True:
                 try:
-                    item = next(items)
+                    item = step()
                 except StopIteration as stop:
                     return stop.value if mine else accepted(call, stop.value)
-                # Between two items the caller's own context holds, not this call's.
                 pause(call, mine)
                 try:
-                    yield item
-                finally:
+                    step = functools.partial(items.send, (yield item))
+                except GeneratorExit:
                     resume(call, mine)
+                    items.close()
+                    raise
+                except BaseException as exc:
+                    step = functools.partial(items.throw, exc)
+                resume(call, mine)
         except BaseException as exc:
             failed = failure_for(call, mine, options, exc)
         finally:
@@ -224,22 +251,30 @@ def _generator_wrapper(fn: Callable[..., Any], options: Options, name: str) -> C
 
 
 def _asyncgen_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Callable[..., Any]:
-    async def guarded(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+    async def guarded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         call, mine = begin(options, name)
+        items = fn(*args, **kwargs)
         if call is None:
-            async for item in fn(*args, **kwargs):
+            async for item in items:
                 yield item
             return
         try:
-            async for item in fn(*args, **kwargs):
+            step = items.__anext__()
+            while True:
+                try:
+                    item = await step
+                except StopAsyncIteration:
+                    return
                 pause(call, mine)
                 try:
-                    yield item
-                finally:
+                    step = items.asend((yield item))
+                except GeneratorExit:
                     resume(call, mine)
-            if not mine:
-                accepted(call, None)
-            return
+                    await items.aclose()
+                    raise
+                except BaseException as exc:
+                    step = items.athrow(exc)
+                resume(call, mine)
         except BaseException as exc:
             failed = failure_for(call, mine, options, exc)
         finally:

@@ -65,8 +65,10 @@ class ToolErrors:
             if not isinstance(value, bool):
                 raise ValueError(f"{what} {value!r} is not valid: use True or False")
         for what, hook in (("on_error", on_error), ("is_returned_error", is_returned_error)):
-            if hook is not None and (not callable(hook) or inspect.iscoroutinefunction(hook)):
-                raise TypeError(f"{what} must be a plain function, not {hook!r}")
+            if hook is not None and not callable(hook):
+                raise TypeError(f"{what} must be a function, not {hook!r}")
+            if inspect.iscoroutinefunction(hook):
+                raise TypeError(f"{what} must be a plain function, not an async one: nothing would await it")
         self.unknown_tool = unknown_tool
         self.invalid_arguments = invalid_arguments
         self.returned_errors = returned_errors

@@ -311,11 +311,12 @@ def fingerprint(tool: str, arguments: Mapping[str, Any] | None) -> str | None:
     """Hash a tool and its arguments with a secret key: equal calls are seen, values cannot be guessed."""
     if arguments is None:
         return None
-    try:
+
+    def digest() -> str:
         text = json.dumps([tool, arguments], sort_keys=True, default=str, ensure_ascii=True)
         return hashlib.blake2b(text.encode(), key=_key(), digest_size=8).hexdigest()
-    except (TypeError, ValueError, RecursionError):
-        return None
+
+    return attempt(digest, None)
 
 
 def _key() -> bytes:

@@ -229,13 +229,14 @@ def validated_by_host(exc: BaseException) -> bool:
         return False
     caller, tb = "", exc.__traceback__
     while tb is not None:
-        module = _package(str(tb.tb_frame.f_globals.get("__name__", "")))
-        caller = caller if module == "pydantic" else module
+        module = str(tb.tb_frame.f_globals.get("__name__", ""))
+        # anyio: where the host validates in a worker thread.
+        caller = caller if _package(module) in ("pydantic", "anyio") else module
         tb = tb.tb_next
-    # anyio: the host validates in a worker thread.
-    return caller in ("mcp", "fastmcp", "anyio")
+    return caller.startswith(_VALIDATORS)
 
 
+_VALIDATORS: Final = ("mcp.server.", "mcp_types.", "fastmcp.tools.", "fastmcp.utilities.async_utils")
 _ON_PURPOSE: Final = ("fastmcp.server.middleware", "fastmcp.server.tasks")
 
 
@@ -273,7 +274,7 @@ def leaves(group: BaseException) -> Iterator[BaseException]:
             continue
         seen.add(id(exc))
         if isinstance(exc, Group):
-            stack.extend(reversed(exc.exceptions))
+            stack.extend(reversed(attempt(lambda exc=exc: tuple(exc.exceptions), ())))  # type: ignore[misc]
         else:
             count += 1
             yield exc

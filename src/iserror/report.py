@@ -124,7 +124,7 @@ def _line(call: Call, exc: BaseException | None) -> dict[str, Any]:
         "trace_id": call.trace_id,
         "jsonrpc_id": call.jsonrpc_id,
         "protocol_version": call.protocol_version,
-        **call.facts(),
+        **attempt(call.facts, {}),
         "duration_ms": round((time.perf_counter_ns() - call.started) / 1e6, 3),
         "fingerprint": fingerprint(call.tool, arguments),
     }

@@ -7,7 +7,6 @@ it too, and with another guard or none.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
@@ -22,7 +21,16 @@ from iserror.cancel import must_pass
 from iserror.errormap import ErrorMap
 from iserror.failure import ToolFailure
 from iserror.function import body_of, options_of, settle
-from iserror.problem import Problem, ProtocolProblem, crash, invalid_arguments, invalid_output, resolve, timeout
+from iserror.problem import (
+    Problem,
+    ProtocolProblem,
+    crash,
+    invalid_arguments,
+    invalid_output,
+    raised_by_sdk,
+    resolve,
+    timeout,
+)
 from iserror.report import report
 
 _BAD_OUTPUT: Final = (ValidationError, PydanticSerializationError)
@@ -45,6 +53,9 @@ class ToolHost(Protocol):
 
     def check_output(self, tool: Any, result: Any) -> BaseException | None:
         """What the output schema has against a result that the host does not check itself."""
+
+    def delegates(self, tool: Any) -> bool:
+        """Whether the tool runs one of a mounted server, so that both are the same call."""
 
     def answer(self, failed: BaseException) -> Any:
         """Raise the failure, or return it in the form that the host's dispatch passes on quietly."""
@@ -73,13 +84,13 @@ def view(host: ToolHost, tool: Any, errors: ErrorMap | None) -> Any:
 def _with_body(tool: Any) -> Any:
     """A copy of a tool object with its function marked as the body; of a transformed tool, the one behind it."""
     copy = tool.model_copy()
-    parent = getattr(tool, "parent_tool", None)
-    if parent is not None:
-        copy.__dict__["parent_tool"] = _with_body(parent)
-    fn = getattr(tool, "fn", None)
+    fields = copy.__dict__
+    if "parent_tool" in fields:
+        fields["parent_tool"] = _with_body(fields["parent_tool"])
+    fn = fields.get("fn")
     # fastmcp's transformed tools forward through a function of its own, which is nobody's body.
-    if callable(fn) and not _is_the_hosts(fn):
-        copy.__dict__["fn"] = body_of(fn)
+    if fn is not None and not _is_the_hosts(fn):
+        fields["fn"] = body_of(fn)
     return copy
 
 
@@ -89,11 +100,11 @@ def _is_the_hosts(thing: Any) -> bool:
 
 def _body_key(tool: Any) -> object:
     """What tells the tool's function from every other that runs below the tool object."""
-    options = options_of(getattr(tool, "fn", None))
+    fields = tool.__dict__
+    options = options_of(fields.get("fn"))
     if options is not None:
         return options.key
-    parent = getattr(tool, "parent_tool", None)
-    return None if parent is None else _body_key(parent)
+    return _body_key(fields["parent_tool"]) if "parent_tool" in fields else None
 
 
 async def guarded_run(
@@ -103,7 +114,7 @@ async def guarded_run(
     call = current.get()
     if call is None or call.closed:  # a view that was kept beyond its call
         return await run()
-    nested = not (call.awaiting and (call.running or _is_called(call.tool, tool.name)))
+    nested = not _is_the_call(call, tool.name)
     if nested:
         # Another tool: called by a tool's body, or by a middleware of the call that is being served.
         maps = call.maps
@@ -125,12 +136,17 @@ async def guarded_run(
         del failed, call
 
 
-_HASHED: Final = re.compile(r"_{0,2}[0-9a-f]{8,}_")
+def _is_the_call(call: Call, name: str) -> bool:
+    """Whether a tool that is about to run is the one that the call is for, or a layer of it.
 
-
-def _is_called(name: str, tool: str) -> bool:
-    """Whether a request for `name` means this tool; fastmcp also addresses tools as `HASH_NAME`."""
-    return name == tool or (name.endswith(tool) and _HASHED.fullmatch(name[: -len(tool)]) is not None)
+    A middleware may have renamed it, so it is the first one that runs; or it ran others before, so it is the one
+    that was asked for, too.
+    """
+    if not call.awaiting:
+        return False
+    if call.running:
+        return call.delegating
+    return call.target in (None, name) or name == call.tool
 
 
 class _Done:
@@ -148,16 +164,19 @@ async def _run(
     arguments: Mapping[str, Any],
     run: Callable[[], Awaitable[Any]],
 ) -> _Done | BaseException:
-    again = _refuse_again(call, arguments)
+    again = _refuse_again(call, tool.name, arguments)
     if again is not None:
         return again
+    if not call.running:
+        call.target = tool.name
+    call.delegating = host.delegates(tool)
     call.tool_arguments = arguments
     call.annotations = getattr(tool, "annotations", None)
     if not call.running:
         call.output_schema = getattr(tool, "output_schema", None)
     if errors is not None and errors not in call.maps:
         call.maps = (errors, *call.maps)
-    options = options_of(getattr(tool, "fn", None))
+    options = options_of(tool.__dict__.get("fn"))
     if options is not None and options.guard is not None:
         call.options = options
     call.body = _body_key(tool)
@@ -180,9 +199,13 @@ async def _run(
     return call.fail(problem)
 
 
-def _refuse_again(call: Call, arguments: Mapping[str, Any]) -> BaseException | None:
+def _refuse_again(call: Call, name: str, arguments: Mapping[str, Any]) -> BaseException | None:
     """What a middleware gets that runs a failed tool again: the same failure, unless a repeat is sensible."""
     problem, failure = call.problem, call.failure
+    if problem is not None and not call.running and call.target != name:
+        report(call, handled="recovered")  # of another tool, that ran before
+        call.problem = call.failure = None
+        return None
     if isinstance(problem, ProtocolProblem):
         return problem.exception
     if problem is None or failure is None:
@@ -217,13 +240,13 @@ def _problem(host: ToolHost, call: Call, tool: Any, exc: BaseException) -> Probl
     if not call.entered:
         refused = host.argument_error(exc)
         if refused is not None:
-            return invalid_arguments(reasons_of(refused, tool), refused)
+            return invalid_arguments(reasons_of(refused, tool, call.tool_arguments), refused)
     if call.returned and isinstance(exc, _BAD_OUTPUT):
         return invalid_output(exc)
     problem = resolve(exc, call.maps)
     if isinstance(problem, ProtocolProblem):
         call.problem = problem
         return problem.exception
-    if call.returned and problem.is_crash:
+    if call.returned and (problem.is_crash or (not problem.mapped and raised_by_sdk(exc))):
         return invalid_output(exc)
     return problem

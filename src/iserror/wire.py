@@ -11,10 +11,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
 
+import anyio.lowlevel
+
 from iserror import returned
 from iserror.attempt import attempt
 from iserror.call import Call
-from iserror.cancel import must_pass
+from iserror.cancel import cancelled_by_scope, must_pass
 from iserror.failure import Failure, safe_line, safe_name
 from iserror.problem import (
     Problem,
@@ -70,6 +72,10 @@ async def serve(host: WireHost, call: Call, invoke: Callable[[], Awaitable[R]]) 
     try:
         try:
             result = await invoke()
+            if cancelled_by_scope():
+                # The tool swallowed it, or a thread could not see it. No answer is due (specification 2026-07-28,
+                # cancellation), and the 1.x SDK's session dies of one.
+                await anyio.lowlevel.checkpoint()
         except BaseException as exc:
             ended = exc
         settled = attempt(lambda: _settle(host, call, result, ended), _UNSETTLED)
@@ -108,7 +114,7 @@ def _outside_the_tool(
     host: WireHost, call: Call, parts: tuple[list[str], object] | None, ended: BaseException | None
 ) -> Problem | ProtocolProblem | None:
     """The call ended badly and no tool failed: the host or a middleware did. None leaves it as it is."""
-    exc = call.escaped or ended
+    exc = call.missing or call.escaped or ended
     if exc is None:
         return returned.from_parts(*(parts or ([], None)))
     if host.is_unknown_tool(exc):

@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from iserror.call import Call, current, parse_traceparent
-from iserror.failure import ToolFailure, host_tool_errors, safe_name
+from iserror.failure import host_tool_errors, safe_name
 from iserror.guard import ToolErrors
 from iserror.hosts import ATTACHED
-from iserror.problem import raised_by_sdk, raised_in, validated_by_host
+from iserror.problem import ProtocolProblem, raised_by_sdk, raised_in, validated_by_host
+from iserror.protocol import sanitized
+from iserror.redact import redact_text
 from iserror.report import report
 from iserror.toolrun import ToolHost, view
 
@@ -37,6 +39,9 @@ class McpTool:
 
     def check_output(self, tool: Any, result: Any) -> BaseException | None:
         return None
+
+    def delegates(self, tool: Any) -> bool:
+        return False
 
     def answer(self, failed: BaseException) -> Any:
         raise failed
@@ -83,19 +88,26 @@ def in_process(server: Any, name: object, arguments: object) -> Iterator[Call | 
     call.enter()
     try:
         yield call
-    except ToolFailure as failed:
-        if call.said(failed):
+    except Exception as exc:
+        if call.said(exc):
             report(call)
+        elif isinstance(call.problem, ProtocolProblem) and call.problem.exception is exc:
+            raise sanitized(call, call.problem) from None
         raise
     finally:
         call.leave()
 
 
-def hook_dispatch(server: Any, quiet: Callable[[Any], BaseException | None] = lambda _: None) -> None:
+def hook_dispatch(
+    server: Any,
+    unknown: Callable[[BaseException], bool],
+    quiet: Callable[[Any], BaseException | None] = lambda _: None,
+) -> None:
     """Take over `call_tool` of a server: note what escapes it, which the handler above makes a text of.
 
     Args:
         server: The server.
+        unknown: Whether an exception says that there is no such tool; no middleware can make another of it.
         quiet: The failure in a result that came quietly through the host's own logging and tracing.
     """
     dispatch = server.call_tool
@@ -109,6 +121,7 @@ def hook_dispatch(server: Any, quiet: Callable[[Any], BaseException | None] = la
             except BaseException as exc:
                 if call is not None:
                     call.escaped = exc
+                    call.missing = exc if unknown(exc) else call.missing
                 raise
             if call is not None:
                 call.escaped = failed
@@ -143,11 +156,14 @@ def trace_id(meta: Mapping[str, Any] | None) -> str | None:
     return parse_traceparent(meta.get("traceparent")) if meta else None
 
 
+def foreign(value: object) -> str | None:
+    """A name or id that a client gave itself, as it may stand in the log."""
+    return None if value is None else safe_name(redact_text(str(value)[:1_000], profile="log")) or None
+
+
 def client_name(info: Any) -> str | None:
     """`name/version` of a client, as it gave itself out."""
-    if info is None:
-        return None
-    return safe_name(f"{getattr(info, 'name', '')}/{getattr(info, 'version', '')}") or None
+    return None if info is None else foreign(f"{getattr(info, 'name', '')}/{getattr(info, 'version', '')}")
 
 
 class _Hush(logging.Filter):
@@ -171,10 +187,13 @@ def hush(logger: str, *starts: str) -> None:
         target.addFilter(_Hush(starts))
 
 
-def new_call(guard: ToolErrors, name: object, arguments: object, meta: Mapping[str, Any] | None) -> Call:
+def new_call(
+    guard: ToolErrors, name: object, arguments: object, meta: Mapping[str, Any] | None, jsonrpc_id: object = None
+) -> Call:
     """Open the call of a request."""
     call = Call(guard, name if isinstance(name, str) else "")
     call.arguments = arguments if isinstance(arguments, Mapping) else None
     call.trace_id = trace_id(meta)
+    call.jsonrpc_id = jsonrpc_id if isinstance(jsonrpc_id, int) else foreign(jsonrpc_id)
     call.maps = (guard.errors,)
     return call

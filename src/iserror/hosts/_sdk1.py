@@ -19,7 +19,7 @@ from mcp.shared.version import SUPPORTED_PROTOCOL_VERSIONS
 from iserror.arguments import reasons_of_json
 from iserror.call import Call
 from iserror.guard import ToolErrors
-from iserror.hosts._mcp import client_name, new_call, served
+from iserror.hosts._mcp import client_name, foreign, new_call, served
 from iserror.output import OutputSchemaError, describe_error
 from iserror.problem import Problem, invalid_arguments, invalid_output
 from iserror.wire import serve
@@ -101,9 +101,10 @@ def _schema_problem(lowlevel: Any, call: Call, message: str, error: Any) -> Prob
 def _open(lowlevel: Any, guard: ToolErrors, request: types.CallToolRequest) -> Call:
     context = request_ctx.get(None)
     meta = getattr(context, "meta", None)
-    call = new_call(guard, request.params.name, request.params.arguments or {}, getattr(meta, "model_extra", None))
+    sent = getattr(meta, "model_extra", None)
+    jsonrpc_id = getattr(context, "request_id", None)
+    call = new_call(guard, request.params.name, request.params.arguments or {}, sent, jsonrpc_id)
     if context is not None:
-        call.jsonrpc_id = context.request_id
         call.protocol_version = protocol_version(context)
     call.facts = lambda: _facts(lowlevel, context)  # type: ignore[method-assign]
     return call
@@ -126,6 +127,6 @@ def _facts(lowlevel: Any, context: Any) -> dict[str, Any]:
     if context is not None:
         headers = getattr(context.request, "headers", None)
         params = getattr(context.session, "client_params", None)
-        facts["session_id"] = headers.get("mcp-session-id") if headers is not None else None
+        facts["session_id"] = foreign(headers.get("mcp-session-id")) if headers is not None else None
         facts["client"] = client_name(getattr(params, "clientInfo", None))
     return facts

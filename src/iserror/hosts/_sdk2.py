@@ -11,12 +11,13 @@ from typing import Any, Final
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from pydantic import RootModel
+from pydantic import BaseModel, RootModel
 
 from iserror.call import Call
 from iserror.guard import ToolErrors
-from iserror.hosts._mcp import client_name, new_call
+from iserror.hosts._mcp import client_name, foreign, new_call
 from iserror.protocol import STATELESS_REVISION
+from iserror.returned import is_error_flag
 from iserror.wire import serve
 
 # The span's middleware, by name: fastmcp has its own in place of the SDK's.
@@ -36,6 +37,9 @@ class Wire:
         self.is_unknown_tool = is_unknown_tool
 
     def error_parts(self, result: Any) -> tuple[list[str], object] | None:
+        if isinstance(result, BaseModel) and is_error_flag(result):
+            # A middleware's own result, not yet in its wire form.
+            result = result.model_dump(mode="json", by_alias=True, exclude_none=True)
         if not isinstance(result, dict) or result.get("isError") is not True:
             return None
         content = result.get("content")
@@ -77,8 +81,7 @@ class CallMiddleware:
             return await call_next(ctx)
         self.before()
         params = ctx.params or {}
-        call = new_call(self.guard, params.get("name"), params.get("arguments") or {}, ctx.meta)
-        call.jsonrpc_id = ctx.request_id
+        call = new_call(self.guard, params.get("name"), params.get("arguments") or {}, ctx.meta, ctx.request_id)
         call.protocol_version = ctx.protocol_version
         call.facts = lambda: self._facts(ctx)  # type: ignore[method-assign]
         result: HandlerResult = await serve(self.wire, call, lambda: call_next(ctx))
@@ -89,7 +92,7 @@ class CallMiddleware:
         info = getattr(getattr(ctx.session, "client_params", None), "client_info", None)
         return {
             "server": self.lowlevel.name,
-            "session_id": headers.get("mcp-session-id") if headers is not None else None,
+            "session_id": foreign(headers.get("mcp-session-id")) if headers is not None else None,
             "client": client_name(info),
         }
 

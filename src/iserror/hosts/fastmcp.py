@@ -46,6 +46,9 @@ class FastMCPTool:
         return exc
 
     def argument_error(self, exc: BaseException) -> BaseException | None:
+        if raised_in(exc) == "fastmcp.tools.tool_transform":
+            # A transformed tool maps its arguments itself.
+            return exc if type(exc) in (TypeError, FastMCPValidationError) else None
         # 3.4.0 lets pydantic's own error out, later versions wrap it.
         inner = exc.__cause__ if isinstance(exc, FastMCPValidationError) else exc
         return inner if inner is not None and validated_by_host(inner) else None
@@ -63,11 +66,19 @@ class FastMCPTool:
             return None
         return schema_error(schema, result.structured_content)
 
+    def delegates(self, tool: Any) -> bool:
+        fields = tool.__dict__
+        return getattr(tool, "_server", None) is not None or (
+            "parent_tool" in fields and self.delegates(fields["parent_tool"])
+        )
+
     def answer(self, failed: BaseException) -> Any:
         if isinstance(failed, ToolFailure) and failed.failure is not None:
             mark_span(failed.failure.code)
             return FailureResult(failed)
-        if protocol_error_data(failed) is not None:
+        protocol = protocol_error_data(failed)
+        if protocol is not None:
+            mark_span(str(protocol[0]))
             return FailureResult(failed)
         raise failed
 
@@ -117,7 +128,7 @@ def _hook(server: Any) -> None:
         found = await find_tasks()
         return found if guard is None else [_task(component, guard) for component in found]
 
-    hook_dispatch(server, _failure_in)
+    hook_dispatch(server, _is_unknown_tool, _failure_in)
     server.get_tool, server.get_tasks = get_tool, get_tasks
     server.__dict__[HOOKED] = True
 

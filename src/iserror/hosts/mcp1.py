@@ -12,5 +12,5 @@ from iserror.hosts._sdk1 import Wire, wrap_handler
 def attach(server: Any, guard: ToolErrors) -> None:
     """Wrap the `tools/call` handler, and hook look-up and dispatch of one server."""
     hook_tool_manager(server)
-    hook_dispatch(server)
+    hook_dispatch(server, is_unknown_tool)
     wrap_handler(server._mcp_server, guard, Wire(is_unknown_tool), lambda: hook_tool_manager(server))

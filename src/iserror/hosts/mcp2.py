@@ -13,6 +13,6 @@ def attach(server: Any, guard: ToolErrors) -> None:
     """Add the middleware, and hook look-up and dispatch of one server."""
     lowlevel = server._lowlevel_server
     hook_tool_manager(server)
-    hook_dispatch(server)
+    hook_dispatch(server, is_unknown_tool)
     add_middleware(lowlevel, guard, Wire(lowlevel, is_unknown_tool), lambda: hook_tool_manager(server))
     hush("mcp.server.mcpserver.server", "Tool %r failed", "Tool %r rejected arguments", "Tool %r raised")
