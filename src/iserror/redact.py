@@ -27,6 +27,7 @@ Profile = Literal["model", "log"]
 
 _FAILED = "[redacted]"
 _MARK = "[redacted:"
+_MARKER = r"\[redacted:\w{1,40}\]"
 _CAP = 65_536  # characters of one text that are looked at
 _PASSES, _SHORT = 5, 8_192  # a text of at most so many characters is gone through so many times
 _DEPTH, _NODES, _CHARS = 12, 5_000, 262_144  # bounds of one structure
@@ -148,7 +149,7 @@ _HARMLESS_VALUE = (
 
 def _harmless(value: str) -> bool:
     """Whether `value` is a placeholder, a type, an expression, or holds nothing but a marker."""
-    if _MARK in value:
+    if _has_marker(value):
         return _wordy(_re(r"\[redacted:\w+\]?").sub("", value).strip())
     return not value or bool(_re(_HARMLESS_VALUE, re.S).fullmatch(value))
 
@@ -243,7 +244,7 @@ def _assignments(text: str) -> Iterator[tuple[int, int]]:
         for m in _re(_SEPARATOR).finditer(text):
             at = m.start()
             name = name_before(text[max(0, at - 150) : at][::-1])
-            if name and not text.startswith(_MARK, at - name.end() - len(_MARK)):
+            if name and not _marked(text, at - name.end()):
                 yield name["k"][::-1], "=" if m["s"][-1:] in "dD" else m["s"], m.end()
 
     return _assigned(text, named())
@@ -297,7 +298,7 @@ def _in_prose(m: re.Match[str]) -> bool:
     odd = _random(value)
     if not odd and m[0][:3].lower() not in ("key", "tok", "cre"):
         odd = sum(bool(_re(c).search(value)) for c in ("[a-z]", "[A-Z]", r"\d", r"[^\w\s.,:'-]")) > 2
-    return odd and _MARK not in value and not _harmless(value)
+    return odd and not _has_marker(value) and not _harmless(value)
 
 
 _PROSE = (
@@ -511,7 +512,7 @@ def _is_basic(m: re.Match[str]) -> bool:
 
 
 def _is_credential(m: re.Match[str]) -> bool:
-    return _MARK not in m["v"] and (not _wordy(m["v"]) or _random(m["v"])) and not _harmless(m["v"])
+    return not _has_marker(m["v"]) and (not _wordy(m["v"]) or _random(m["v"])) and not _harmless(m["v"])
 
 
 def _is_bearer(m: re.Match[str]) -> bool:
@@ -519,7 +520,7 @@ def _is_bearer(m: re.Match[str]) -> bool:
 
 
 def _no_port(m: re.Match[str]) -> bool:
-    return not _re(r"\d{2,5}[/?#].*").match(m[_group(m)]) and _MARK not in m[_group(m)]
+    return not _re(r"\d{2,5}[/?#].*").match(m[_group(m)]) and not _has_marker(m[_group(m)])
 
 
 def _secret_rules() -> Iterator[Rule]:
@@ -996,10 +997,18 @@ class Redactor:
             return _FAILED
 
 
+def _has_marker(text: str) -> bool:
+    """Whether there is a whole marker in the text; the head of one alone proves nothing."""
+    return _MARK in text and _re(_MARKER).search(text) is not None
+
+
 def _marked(text: str, start: int) -> bool:
-    """Whether a marker begins at `start` or surrounds it."""
+    """Whether a whole marker begins at `start` or surrounds it."""
     opened = text.rfind("[", max(0, start - 60), start + 1)
-    return opened >= 0 and text.startswith(_MARK, opened) and "]" not in text[opened:start]
+    if opened < 0 or not text.startswith(_MARK, opened):
+        return False
+    whole = _re(_MARKER).match(text, opened)
+    return whole is not None and start < whole.end()
 
 
 def _replace(text: str, rule: Rule) -> str:
