@@ -25,7 +25,7 @@ PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
 
 # Name -> what is installed. `low` cells pin the lower bounds of pyproject.toml.
 HOSTS = {
-    "mcp1-low": ["mcp==1.23.0", "pydantic==2.11.0", "structlog==23.1.0"],
+    "mcp1-low": ["mcp==1.23.3", "pydantic==2.11.0", "structlog==23.1.0"],
     "mcp1": ["mcp>=1.30.0,<2"],
     "mcp2-low": ["mcp==2.0.0"],
     "mcp2": ["mcp>=2.3.0,<3"],
@@ -72,8 +72,10 @@ def _cells() -> list[tuple[str, str]]:
 def _tests(host: str) -> Callable[[nox.Session], None]:
     def run(session: nox.Session) -> None:
         session.install("-e", ".", *HOSTS[host], "--group", "test")
-        parallel = [] if session.posargs else ["-n", "2"]
-        session.run("python", "-m", "coverage", "run", "-m", "pytest", *parallel, *session.posargs)
+        arguments = session.posargs or ["-n", "2"]
+        if host != "mcp2":  # what knows no host is tested on one
+            arguments = ["--ignore=tests/test_redact.py", *arguments]
+        session.run("python", "-m", "coverage", "run", "-m", "pytest", *arguments)
 
     run.__doc__ = f"Run the test suite on {host}."
     return run

@@ -71,9 +71,7 @@ POSITIVE: dict[str, list[tuple[str, str]]] = {
     "vendor_token": [("glsa" + "_" + MIX * 2 + "_" + HEX[:8], "[redacted:vendor_token]")],
     "stripe_key_format": [("wh" + "sec_" + MIX * 2, "[redacted:stripe_key]")],
     "jwt": [(f"Unexpected value {JWT} here", "Unexpected value [redacted:jwt] here")],
-    "aws_session_token": [
-        ("IQoJ" + "b3JpZ2lu" + MIX * 8 + "== expired", "[redacted:aws_session_token] expired")
-    ],
+    "aws_session_token": [("IQoJ" + "b3JpZ2lu" + MIX * 8 + "== expired", "[redacted:aws_session_token] expired")],
     "aws_key": [("AK" + "IA" + "ABCDEFGH23456723 unknown", "[redacted:aws_key] unknown")],
     "google_key_format": [("GO" + "OG" + "ABCDEF123456" * 2, "[redacted:google_key]")],
     "slack_webhook": [
@@ -88,9 +86,7 @@ POSITIVE: dict[str, list[tuple[str, str]]] = {
             "https://discord" + ".com/api/webhooks/[redacted:discord_webhook]",
         )
     ],
-    "webhook": [
-        ("https://chat.example.com/hooks/" + MIX * 2, "https://chat.example.com/hooks/[redacted:webhook]")
-    ],
+    "webhook": [("https://chat.example.com/hooks/" + MIX * 2, "https://chat.example.com/hooks/[redacted:webhook]")],
     "twilio_key": [("S" + "K" + HEX * 2, "[redacted:twilio_key]")],
     "mail_key_format": [
         ("ke" + "y-" + HEX * 2, "[redacted:mail_key]"),
@@ -124,17 +120,13 @@ POSITIVE: dict[str, list[tuple[str, str]]] = {
     ],
     "auth_scheme": [("header b'Bearer " + MIX * 2 + "'", "header b'Bearer [redacted:authorization]'")],
     "auth_basic": [(f"'basic {BASIC}'", "'basic [redacted:authorization]'")],
-    "auth_digest": [
-        ('Digest username="u", response="' + HEX + '" sent', "Digest [redacted:authorization] sent")
-    ],
+    "auth_digest": [('Digest username="u", response="' + HEX + '" sent', "Digest [redacted:authorization] sent")],
     "auth_pair": [("get(u, auth=('ann', 'pw'))", "get(u, auth=('ann', '[redacted:secret]'))")],
     "cookie": [
         ("Set-Cookie: sid=" + MIX + "; Path=/; Secure", "Set-Cookie: sid=[redacted:cookie]; Path=/; Secure"),
         ("{'cookie': 'a=" + MIX + "; b=dark'}", "{'cookie': 'a=[redacted:cookie]; b=[redacted:cookie]'}"),
     ],
-    "xml_element": [
-        ("<user>u</user><password>pw1</password>", "<user>u</user><password>[redacted:secret]</password>")
-    ],
+    "xml_element": [("<user>u</user><password>pw1</password>", "<user>u</user><password>[redacted:secret]</password>")],
     "name_value": [
         ('{"name": "DB_PASSWORD", "value": "pw1"}', '{"name": "DB_PASSWORD", "value": "[redacted:secret]"}'),
         ('name="password"\r\n\r\npw1\r\n--b', 'name="password"\r\n\r\n[redacted:secret]\r\n--b'),
@@ -174,9 +166,7 @@ POSITIVE: dict[str, list[tuple[str, str]]] = {
         ),
         ("the token " + MIX + " has expired", "the token [redacted:secret] has expired"),
     ],
-    "one_time_code": [
-        ("Your one-time passcode is 536738. Bye", "Your one-time passcode is [redacted:code]. Bye")
-    ],
+    "one_time_code": [("Your one-time passcode is 536738. Bye", "Your one-time passcode is [redacted:code]. Bye")],
     "trace_python": [
         (
             'Traceback (most recent call last):\n  File "/x/a.py", line 3, in f\n    g(x)\nValueError: bad',
@@ -190,9 +180,7 @@ POSITIVE: dict[str, list[tuple[str, str]]] = {
     "trace_node": [
         ("E: x\n    at f (/x/i.js:3:1)\n    at node:internal/m:36:49\nend", "E: x\n    [redacted:trace]\nend")
     ],
-    "trace_dotnet": [
-        ("E: x\n   at Acme.B.Get(Int32 id) in C:\\s\\B.cs:line 4\nend", "E: x\n   [redacted:trace]\nend")
-    ],
+    "trace_dotnet": [("E: x\n   at Acme.B.Get(Int32 id) in C:\\s\\B.cs:line 4\nend", "E: x\n   [redacted:trace]\nend")],
     "trace_go": [("goroutine 1 [running]:\nmain.f(0xc0)\n\t/x/m.go:4 +0x1d\nend", "[redacted:trace]\nend")],
     "trace_other": [("#0 /x/i.php(12): A->b()\n#1 {main}", "[redacted:trace]")],
     "sql": [
@@ -378,9 +366,7 @@ def test_every_rule_has_examples() -> None:
     assert set(RULES) == set(NEGATIVE)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "expected"), [(n, *case) for n, cases in POSITIVE.items() for case in cases]
-)
+@pytest.mark.parametrize(("name", "text", "expected"), [(n, *case) for n, cases in POSITIVE.items() for case in cases])
 def test_rule_replaces(name: str, text: str, expected: str) -> None:
     """A rule on its own replaces exactly what it is for."""
     assert expected == alone(name).redact_text(text, pii=RULES[name].pii)
@@ -652,9 +638,7 @@ def test_structure_failure_gives_the_constant() -> None:
 
 SECRET = "Zq9" + "xW7vK2" + "mT4pL8sD6f"
 # Without what begins an escape sequence: that may swallow the first letter of what follows.
-AROUND = st.text(
-    st.characters(codec="utf-8", exclude_characters="\\\"'`<>&%\x1b\x9b\x90\x98\x9d\x9e\x9f"), max_size=40
-)
+AROUND = st.text(st.characters(codec="utf-8", exclude_characters="\\\"'`<>&%\x1b\x9b\x90\x98\x9d\x9e\x9f"), max_size=40)
 
 
 @given(st.text(max_size=300), st.booleans(), st.sampled_from(["model", "log"]))
@@ -706,9 +690,7 @@ def test_any_text_of_telling_fragments(text: str, profile: Any) -> None:
 @given(
     AROUND,
     AROUND,
-    st.sampled_from(
-        ["json", "env", "kwarg", "query", "header", "repr", "escaped", "token", "basic", "flag", "xml"]
-    ),
+    st.sampled_from(["json", "env", "kwarg", "query", "header", "repr", "escaped", "token", "basic", "flag", "xml"]),
 )
 @settings(max_examples=400, deadline=None)
 def test_planted_secret_is_gone(before: str, after: str, form: str) -> None:

@@ -122,19 +122,18 @@ class Failure(BaseModel):
 
         Its texts are redacted and cleaned again: the sender is not this process.
         """
-        if not isinstance(envelope, Mapping):
-            return None
-        try:
-            sent = cls.model_validate(dict(envelope))
-            texts = {
-                "message": safe_line(sent.message),
-                "hint": safe_line(sent.hint) if sent.hint else None,
-                "tool": safe_name(sent.tool),
-                "details": safe_details(sent.details) if sent.details else None,
-            }
-            return cls.model_validate({**sent.to_wire(), **texts})
-        except (ValueError, TypeError, RecursionError):
-            return None
+        return attempt(lambda: cls._read(envelope), None) if isinstance(envelope, Mapping) else None
+
+    @classmethod
+    def _read(cls, envelope: Mapping[str, Any]) -> Failure:
+        sent = cls.model_validate(dict(envelope))
+        texts = {
+            "message": safe_line(sent.message),
+            "hint": safe_line(sent.hint) if sent.hint else None,
+            "tool": safe_name(sent.tool),
+            "details": safe_details(sent.details) if sent.details else None,
+        }
+        return cls.model_validate({**sent.to_wire(), **texts})
 
     @property
     def advice(self) -> str:
@@ -163,7 +162,7 @@ class Failure(BaseModel):
 
 def safe_line(text: str, limit: int = MAX_MESSAGE, *, empty: str = "The tool failed.") -> str:
     """Make one redacted, printable line of any text, `limit` characters at most, for a client to read."""
-    return attempt(lambda: clean_line(redact_text(text), limit), "[redacted]") or empty
+    return clean_line(redact_text(text), limit) or empty
 
 
 def safe_name(name: object) -> str:

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from types import CoroutineType
+from types import CoroutineType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 import anyio
@@ -65,6 +65,8 @@ def is_guarded(fn: object) -> bool:
 
 def _core(fn: Any) -> Any:
     """The function that runs when `fn` is called: inside partials, bound methods and callable objects."""
+    if type(fn) is FunctionType:
+        return fn
     while isinstance(fn, functools.partial):
         fn = fn.func
     if inspect.isroutine(fn):
@@ -90,20 +92,25 @@ def decorate(options: Options, fn: Any) -> Any:
     return wrapper
 
 
-def body_of(fn: Any) -> Any:
-    """What a host runs in a tool function's place. The same for the same function: hosts cache by it."""
+def body_of(fn: Any, guard: ToolErrors | None) -> Any:
+    """What a host runs in a tool function's place. The same for the same function: hosts cache by it.
+
+    Where `guard` stands above the host's decorator, the host has the bare function: what it says counts.
+    """
     if is_guarded(fn):
         return fn
     try:
-        return _body_of(fn)
+        return _body_of(fn, guard)
     except TypeError:  # a callable object that cannot be hashed
-        return _body_of.__wrapped__(fn)
+        return _body_of.__wrapped__(fn, guard)
 
 
 @lru_cache(maxsize=5_000)
-def _body_of(fn: Any) -> Any:
-    # @guard above the host's decorator: what it says counts.
-    return wrap(fn, replace(options_of(fn) or Options(None), wrapper=None))
+def _body_of(fn: Any, guard: ToolErrors | None) -> Any:
+    said = options_of(fn)
+    if said is None or (said.wrapper is None and said.guard is not guard):
+        said = Options(None)
+    return wrap(fn, replace(said, wrapper=None))
 
 
 def wrap(fn: Callable[..., Any], options: Options) -> Callable[..., Any]:

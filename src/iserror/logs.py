@@ -163,13 +163,16 @@ def _render_exception(_logger: object, _method: str, event: EventDict) -> EventD
 
 def _to_json(_logger: object, _method: str, event: EventDict) -> str:
     try:
-        return json.dumps(event, ensure_ascii=False, default=_no_json)
+        return _ENCODE(event)
     except (TypeError, ValueError, RecursionError):  # a key that is no text, a cycle
         return json.dumps(redact(event, profile="log"), ensure_ascii=False)
 
 
 def _no_json(value: object) -> object:
     return redact(value, profile="log")
+
+
+_ENCODE: Final = json.JSONEncoder(ensure_ascii=False, default=_no_json).encode
 
 
 def _redact_texts(_logger: object, _method: str, event: EventDict) -> EventDict:

@@ -79,6 +79,8 @@ class Problem:
     """What a server behind this one said; it is passed on as it is."""
     meta: Mapping[str, Any] | None = None
     """The `_meta` of an error result that was returned, without our own key."""
+    constant: bool = False
+    """Whether the message is one of the library's own constants, which needs no redaction."""
     refused: bool = False
     """Whether the host refused the arguments, so that the revision in force decides the channel."""
     fields: Sequence[str] = field(default=())
@@ -107,7 +109,7 @@ class Problem:
         retryable = self.can_help and (effect != "write" or outcome == "not_applied")
         return Failure(
             code=self.code,
-            message=safe_line(self.message),
+            message=self.message if self.constant else safe_line(self.message),
             hint=safe_line(self.hint, empty="") or None if self.hint else None,
             retryable=retryable,
             retry_after=self.retry_after if retryable else None,
@@ -138,14 +140,20 @@ def built_in(
 def crash(exc: BaseException) -> Problem:
     """An exception that nobody foresaw: nothing of its text is said."""
     return built_in(
-        "INTERNAL_ERROR", "The tool failed because of an error on the server.", exception=exc, outcome="unknown"
+        "INTERNAL_ERROR",
+        "The tool failed because of an error on the server.",
+        exception=exc,
+        outcome="unknown",
+        constant=True,
     )
 
 
 def timeout(exc: BaseException | None, seconds: float | None = None) -> Problem:
     """The tool's own time limit ran out, the host's or the guard's."""
     within = f" within {seconds:g} s" if seconds else ""
-    return built_in("TIMEOUT", f"The tool did not finish{within}.", exception=exc, outcome="unknown", can_help=True)
+    return built_in(
+        "TIMEOUT", f"The tool did not finish{within}.", exception=exc, outcome="unknown", can_help=True, constant=True
+    )
 
 
 def invalid_output(exc: BaseException | None) -> Problem:
@@ -155,6 +163,7 @@ def invalid_output(exc: BaseException | None) -> Problem:
         "The tool ran, but its result does not fit its output schema.",
         exception=exc,
         outcome="applied",
+        constant=True,
     )
 
 

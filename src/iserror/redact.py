@@ -75,8 +75,7 @@ class Rule:
 
 
 def _group(m: re.Match[str]) -> str | int:
-    groups = m.groupdict()
-    return next((g for g in "vwx" if groups.get(g) is not None), 0)
+    return next((g for g in "vwx" if g in m.re.groupindex and m.start(g) >= 0), 0)
 
 
 def _words(words: str) -> str:

@@ -7,8 +7,10 @@ it too, and with another guard or none.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
@@ -20,7 +22,7 @@ from iserror.call import Call, current
 from iserror.cancel import must_pass
 from iserror.errormap import ErrorMap
 from iserror.failure import ToolFailure
-from iserror.function import body_of, options_of, settle
+from iserror.function import Options, body_of, options_of, settle
 from iserror.problem import (
     Problem,
     ProtocolProblem,
@@ -32,6 +34,9 @@ from iserror.problem import (
     timeout,
 )
 from iserror.report import report
+
+if TYPE_CHECKING:
+    from iserror.guard import ToolErrors
 
 _BAD_OUTPUT: Final = (ValidationError, PydanticSerializationError)
 
@@ -61,36 +66,64 @@ class ToolHost(Protocol):
         """Raise the failure, or return it in the form that the host's dispatch passes on quietly."""
 
 
-def view(host: ToolHost, tool: Any, errors: ErrorMap | None) -> Any:
-    """The tool as the host runs it for the current call.
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """What is known of a tool object before it runs."""
 
-    Args:
-        host: The adapter.
-        tool: The host's tool object (a pydantic model).
-        errors: The map of the guard attached to the server that has the tool, if one is.
-    """
-    seen = _with_body(tool)
-    # A class of the user's may keep state on the object: its own method runs on the tool itself.
-    runner = seen if _is_the_hosts(type(tool)) else tool
-    inner = getattr(runner, host.run)
-
-    async def run(arguments: Any, *args: Any, **kwargs: Any) -> Any:
-        return await guarded_run(host, seen, errors, arguments, lambda: inner(arguments, *args, **kwargs))
-
-    seen.__dict__[host.run] = run
-    return seen
+    host: ToolHost
+    tool: Any
+    errors: ErrorMap | None
+    options: Options | None
+    body: object
+    """The key of its function, which tells that from every other that runs below the tool object."""
+    delegates: bool
 
 
-def _with_body(tool: Any) -> Any:
+class Views:
+    """The views of tool objects on one server, made once for a tool object as it is."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[weakref.ref[Any], dict[str, Any], Any]] = {}
+
+    def of(self, host: ToolHost, tool: Any, guard: ToolErrors | None) -> Any:
+        """The tool as the host runs it for the current call.
+
+        Args:
+            host: The adapter.
+            tool: The host's tool object (a pydantic model).
+            guard: The guard attached to the server that has the tool, if one is.
+        """
+        key, fields = id(tool), tool.__dict__
+        made = self._made.get(key)
+        if made is not None and made[0]() is tool and made[1] == fields:
+            return made[2]
+        seen = _with_body(tool, guard)
+        # A class of the user's may keep state on the object: its own method runs on the tool itself.
+        runner = seen if _is_the_hosts(type(tool)) else tool
+        inner = getattr(runner, host.run)
+        options, body = _body(seen)
+        layer = Layer(host, seen, guard.errors if guard is not None else None, options, body, host.delegates(tool))
+
+        async def run(arguments: Any, *args: Any, **kwargs: Any) -> Any:
+            return await guarded_run(layer, arguments, lambda: inner(arguments, *args, **kwargs))
+
+        seen.__dict__[host.run] = run
+        if runner is seen:
+            gone = weakref.ref(tool, lambda _: self._made.pop(key, None))
+            self._made[key] = (gone, dict(fields), seen)
+        return seen
+
+
+def _with_body(tool: Any, guard: ToolErrors | None) -> Any:
     """A copy of a tool object with its function marked as the body; of a transformed tool, the one behind it."""
     copy = tool.model_copy()
     fields = copy.__dict__
     if "parent_tool" in fields:
-        fields["parent_tool"] = _with_body(fields["parent_tool"])
+        fields["parent_tool"] = _with_body(fields["parent_tool"], guard)
     fn = fields.get("fn")
     # fastmcp's transformed tools forward through a function of its own, which is nobody's body.
     if fn is not None and not _is_the_hosts(fn):
-        fields["fn"] = body_of(fn)
+        fields["fn"] = body_of(fn, guard)
     return copy
 
 
@@ -98,42 +131,76 @@ def _is_the_hosts(thing: Any) -> bool:
     return str(getattr(thing, "__module__", "")).startswith(("mcp.server.", "fastmcp."))
 
 
-def _body_key(tool: Any) -> object:
-    """What tells the tool's function from every other that runs below the tool object."""
+def _body(tool: Any) -> tuple[Options | None, object]:
+    """The options of a tool's function, and its key."""
     fields = tool.__dict__
     options = options_of(fields.get("fn"))
-    if options is not None:
-        return options.key
-    return _body_key(fields["parent_tool"]) if "parent_tool" in fields else None
+    if options is None and "parent_tool" in fields:
+        return None, _body(fields["parent_tool"])[1]
+    if options is None:
+        return None, None
+    return (options if options.guard is not None else None), options.key
 
 
-async def guarded_run(
-    host: ToolHost, tool: Any, errors: ErrorMap | None, arguments: Mapping[str, Any], run: Callable[[], Awaitable[Any]]
-) -> Any:
+async def guarded_run(layer: Layer, arguments: Mapping[str, Any], run: Callable[[], Awaitable[Any]]) -> Any:
     """Run a tool object for its host: as a layer of the call being served, or nested in one."""
     call = current.get()
     if call is None or call.closed:  # a view that was kept beyond its call
         return await run()
-    nested = not _is_the_call(call, tool.name)
+    name = layer.tool.name
+    nested = not _is_the_call(call, name)
     if nested:
         # Another tool: called by a tool's body, or by a middleware of the call that is being served.
         maps = call.maps
-        call = Call(call.guard, tool.name, parent=call)
+        call = Call(call.guard, name, parent=call)
         call.maps = maps
         call.enter()
     try:
-        failed = await _run(host, call, tool, errors, arguments, run)
-        if isinstance(failed, _Done):
-            return failed.result
+        failed = _refuse_again(call, name, arguments)
+        if failed is None:
+            _begin(call, layer, arguments)
+            try:
+                result = await run()
+                problem = _returned(layer, result)
+                if problem is None:
+                    return result
+                failed = call.fail(problem)
+            except BaseException as exc:
+                failed = _failed(call, layer, exc)
+            finally:
+                call.running -= 1
+                call.awaiting = True
         if nested:
             settle(call)
     finally:
         if nested:
             call.leave()
     try:
-        return host.answer(failed)
+        return layer.host.answer(failed)
     finally:
         del failed, call
+
+
+def _begin(call: Call, layer: Layer, arguments: Mapping[str, Any]) -> None:
+    tool = layer.tool
+    call.tool_arguments = arguments
+    call.annotations = tool.annotations
+    if not call.running:
+        call.target = tool.name
+        call.output_schema = tool.output_schema
+    if layer.errors is not None and layer.errors not in call.maps:
+        call.maps = (layer.errors, *call.maps)
+    if layer.options is not None:
+        call.options = layer.options
+    call.body, call.delegating = layer.body, layer.delegates
+    call.awaiting, call.entered, call.returned = True, False, False
+    call.running += 1
+
+
+def _failed(call: Call, layer: Layer, exc: BaseException) -> BaseException:
+    """What to answer for an exception that came out of a tool object."""
+    found = attempt(lambda exc=exc: _problem(call, layer, exc), crash(exc))  # type: ignore[misc]
+    return call.fail(found) if isinstance(found, Problem) else found
 
 
 def _is_the_call(call: Call, name: str) -> bool:
@@ -147,56 +214,6 @@ def _is_the_call(call: Call, name: str) -> bool:
     if call.running:
         return call.delegating
     return call.target in (None, name) or name == call.tool
-
-
-class _Done:
-    __slots__ = ("result",)
-
-    def __init__(self, result: Any) -> None:
-        self.result = result
-
-
-async def _run(
-    host: ToolHost,
-    call: Call,
-    tool: Any,
-    errors: ErrorMap | None,
-    arguments: Mapping[str, Any],
-    run: Callable[[], Awaitable[Any]],
-) -> _Done | BaseException:
-    again = _refuse_again(call, tool.name, arguments)
-    if again is not None:
-        return again
-    if not call.running:
-        call.target = tool.name
-    call.delegating = host.delegates(tool)
-    call.tool_arguments = arguments
-    call.annotations = getattr(tool, "annotations", None)
-    if not call.running:
-        call.output_schema = getattr(tool, "output_schema", None)
-    if errors is not None and errors not in call.maps:
-        call.maps = (errors, *call.maps)
-    options = options_of(tool.__dict__.get("fn"))
-    if options is not None and options.guard is not None:
-        call.options = options
-    call.body = _body_key(tool)
-    call.awaiting, call.entered, call.returned = True, False, False
-    call.running += 1
-    try:
-        result = await run()
-        problem = _returned(host, tool, result)
-        if problem is None:
-            return _Done(result)
-    except BaseException as exc:
-        caught = exc
-        found = attempt(lambda: _problem(host, call, tool, caught), crash(exc))
-        if not isinstance(found, Problem):
-            return found
-        problem = found
-    finally:
-        call.running -= 1
-        call.awaiting = True
-    return call.fail(problem)
 
 
 def _refuse_again(call: Call, name: str, arguments: Mapping[str, Any]) -> BaseException | None:
@@ -218,29 +235,28 @@ def _refuse_again(call: Call, name: str, arguments: Mapping[str, Any]) -> BaseEx
     return None
 
 
-def _returned(host: ToolHost, tool: Any, result: Any) -> Problem | None:
+def _returned(layer: Layer, result: Any) -> Problem | None:
     """What is wrong with a result: it states an error itself, or does not fit the output schema."""
     problem = returned.from_result(result)
     if problem is not None:
         return problem
-    bad = host.check_output(tool, result)
+    bad = layer.host.check_output(layer.tool, result)
     return invalid_output(bad) if bad is not None else None
 
 
-def _problem(host: ToolHost, call: Call, tool: Any, exc: BaseException) -> Problem | BaseException:
+def _problem(call: Call, layer: Layer, exc: BaseException) -> Problem | BaseException:
     """What an exception of a tool object means; an exception is one that passes as it is."""
+    host = layer.host
     exc = host.unwrap(exc)
-    if call.said(exc) and isinstance(call.problem, Problem):
-        return call.problem
-    if must_pass(exc):
+    if call.said(exc) or must_pass(exc):
         return exc
-    seconds = host.time_limit(exc, tool)
+    seconds = host.time_limit(exc, layer.tool)
     if seconds is not None:
         return timeout(exc, seconds)
     if not call.entered:
         refused = host.argument_error(exc)
         if refused is not None:
-            return invalid_arguments(reasons_of(refused, tool, call.tool_arguments), refused)
+            return invalid_arguments(reasons_of(refused, layer.tool, call.tool_arguments), refused)
     if call.returned and isinstance(exc, _BAD_OUTPUT):
         return invalid_output(exc)
     problem = resolve(exc, call.maps)

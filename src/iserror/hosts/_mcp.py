@@ -16,7 +16,7 @@ from iserror.problem import ProtocolProblem, raised_by_sdk, raised_in, validated
 from iserror.protocol import sanitized
 from iserror.redact import redact_text
 from iserror.report import report
-from iserror.toolrun import ToolHost, view
+from iserror.toolrun import ToolHost, Views
 
 HOOKED: Final = "__iserror_hooked__"
 
@@ -44,7 +44,10 @@ class McpTool:
         return False
 
     def answer(self, failed: BaseException) -> Any:
-        raise failed
+        try:
+            raise failed
+        finally:
+            del failed
 
 
 TOOL: Final = McpTool()
@@ -61,8 +64,8 @@ def look_up(host: ToolHost, server: Any, tool: Any) -> Any:
     call = current.get()
     if tool is None or call is None or call.closed:
         return tool
-    guard = guard_of(server)
-    return view(host, tool, guard.errors if guard is not None else None)
+    views: Views = server.__dict__[HOOKED]
+    return views.of(host, tool, guard_of(server))
 
 
 def hook_tool_manager(server: Any) -> None:
@@ -73,21 +76,18 @@ def hook_tool_manager(server: Any) -> None:
     find = manager.get_tool
     manager.get_tool = lambda name: look_up(TOOL, server, find(name))
     manager.__dict__[HOOKED] = True
+    server.__dict__.setdefault(HOOKED, Views())
 
 
 @contextmanager
-def in_process(server: Any, name: object, arguments: object) -> Iterator[Call | None]:
-    """Open a call for a dispatch that no client asked for, on a server with a guard; else there is one, or none."""
-    outer, guard = current.get(), guard_of(server)
-    if guard is None or (outer is not None and not outer.closed):
-        yield None
-        return
+def in_process(server: Any, guard: ToolErrors, name: object, arguments: object) -> Iterator[None]:
+    """Open a call for a dispatch that no client asked for."""
     call = new_call(guard, name, arguments, None)
     call.facts = lambda: {"server": getattr(server, "name", None)}  # type: ignore[method-assign]
     call.awaiting = True
     call.enter()
     try:
-        yield call
+        yield
     except Exception as exc:
         if call.said(exc):
             report(call)
@@ -113,24 +113,29 @@ def hook_dispatch(
     dispatch = server.call_tool
 
     async def call_tool(name: str, arguments: Any = None, *args: Any, **kwargs: Any) -> Any:
-        with in_process(server, name, arguments):
-            call = served()
-            try:
-                result = await dispatch(name, arguments, *args, **kwargs)
-                failed = quiet(result)
-            except BaseException as exc:
-                if call is not None:
-                    call.escaped = exc
-                    call.missing = exc if unknown(exc) else call.missing
-                raise
+        outer = current.get()
+        if outer is None or outer.closed:
+            guard = guard_of(server)
+            if guard is not None:
+                with in_process(server, guard, name, arguments):
+                    return await call_tool(name, arguments, *args, **kwargs)
+        call = served()
+        try:
+            result = await dispatch(name, arguments, *args, **kwargs)
+            failed = quiet(result)
+        except BaseException as exc:
             if call is not None:
-                call.escaped = failed
-            if failed is None:
-                return result
-            try:
-                raise failed
-            finally:
-                del failed, result
+                call.escaped = exc
+                call.missing = exc if unknown(exc) else call.missing
+            raise
+        if call is not None:
+            call.escaped = failed
+        if failed is None:
+            return result
+        try:
+            raise failed
+        finally:
+            del failed, result
 
     server.call_tool = call_tool
 
@@ -150,8 +155,9 @@ def trace_id(meta: Mapping[str, Any] | None) -> str | None:
     """The trace id of the active OpenTelemetry span, else that of `_meta.traceparent`, validated."""
     trace = sys.modules.get("opentelemetry.trace")
     if trace is not None:
-        context = trace.get_current_span().get_span_context()
-        if context.is_valid:
+        span = trace.get_current_span()
+        context = span.get_span_context() if span is not trace.INVALID_SPAN else None
+        if context is not None and context.is_valid:
             return f"{context.trace_id:032x}"
     return parse_traceparent(meta.get("traceparent")) if meta else None
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from fastmcp.exceptions import AuthorizationError, DisabledError, NotFoundError
 from fastmcp.exceptions import ValidationError as FastMCPValidationError
+from fastmcp.server.providers.fastmcp_provider import FastMCPProviderTool
 from fastmcp.tools.base import Tool, ToolResult
 from mcp import types
 
@@ -23,6 +24,7 @@ from iserror.hosts._mcp import HOOKED, guard_of, hook_dispatch, hush, look_up
 from iserror.output import schema_error
 from iserror.problem import protocol_error_data, raised_in, validated_by_host
 from iserror.report import mark_span
+from iserror.toolrun import Views
 
 ON_SDK_1: Final = int(version("mcp").partition(".")[0]) < 2
 
@@ -68,9 +70,7 @@ class FastMCPTool:
 
     def delegates(self, tool: Any) -> bool:
         fields = tool.__dict__
-        return getattr(tool, "_server", None) is not None or (
-            "parent_tool" in fields and self.delegates(fields["parent_tool"])
-        )
+        return _mounted(tool) is not None or ("parent_tool" in fields and self.delegates(fields["parent_tool"]))
 
     def answer(self, failed: BaseException) -> Any:
         if isinstance(failed, ToolFailure) and failed.failure is not None:
@@ -80,7 +80,10 @@ class FastMCPTool:
         if protocol is not None:
             mark_span(str(protocol[0]))
             return FailureResult(failed)
-        raise failed
+        try:
+            raise failed
+        finally:
+            del failed
 
 
 TOOL: Final = FastMCPTool()
@@ -118,8 +121,8 @@ def _hook(server: Any) -> None:
 
     async def get_tool(*args: Any, **kwargs: Any) -> Any:
         tool = await find(*args, **kwargs)
-        mounted = getattr(tool, "_server", None)
-        if mounted is not None and hasattr(mounted, "call_tool"):
+        mounted = _mounted(tool)
+        if mounted is not None:
             _hook(mounted)
         return look_up(TOOL, server, tool)
 
@@ -130,7 +133,12 @@ def _hook(server: Any) -> None:
 
     hook_dispatch(server, _is_unknown_tool, _failure_in)
     server.get_tool, server.get_tasks = get_tool, get_tasks
-    server.__dict__[HOOKED] = True
+    server.__dict__[HOOKED] = Views()
+
+
+def _mounted(tool: Any) -> Any:
+    """The server behind a tool of a mounted one."""
+    return tool._server if isinstance(tool, FastMCPProviderTool) else None
 
 
 def _task(component: Any, guard: ToolErrors) -> Any:
