@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, Final
 
+import structlog
 from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from iserror.attempt import attempt
@@ -32,9 +33,7 @@ current: Final[ContextVar[Call | None]] = ContextVar("iserror_call", default=Non
 class _Ids:
     """UUIDv7 request ids (RFC 9562, section 5.7): milliseconds, bits drawn once a process, a count.
 
-    The count starts anywhere and keeps a process's ids apart, as section 6.2 allows; drawing fresh bits for
-    each would cost more than everything else that a guard does for a call that succeeds. A forked child draws
-    its own.
+    The count starts anywhere and keeps a process's ids apart, as section 6.2 allows. A forked child draws its own.
     """
 
     def __init__(self) -> None:
@@ -47,8 +46,10 @@ class _Ids:
         self._middle = f"7{bits[:3]}{'89ab'[int(bits[3], 16) % 4]}{bits[4:11]}"
         self._count = itertools.count(int(bits[10:], 16) & 0xFFFF_FFFF).__next__
 
-    def mint(self) -> str:
-        return "%012x%s%08x" % (time.time_ns() // 1_000_000, self._middle, self._count() & 0xFFFF_FFFF)  # noqa: UP031
+    def mint(self, started: int) -> str:
+        """The id of a call that came in at `started`, in nanoseconds of `time.perf_counter_ns()`."""
+        came = (time.time_ns() - time.perf_counter_ns() + started) // 1_000_000
+        return f"{came:012x}{self._middle}{self._count() & 0xFFFF_FFFF:08x}"
 
 
 new_request_id: Final = _Ids().mint
@@ -59,6 +60,25 @@ def _structlog_vars(*names: str) -> tuple[ContextVar[Any], ...]:
     tokens = bind_contextvars(**dict.fromkeys(names))
     reset_contextvars(**tokens)
     return tuple(tokens[name].var for name in names)
+
+
+# Structlog's configuration object, to see at every call and at no cost whose it is; None if it moved.
+_CONFIG: Final = getattr(getattr(structlog, "_config", None), "_CONFIG", None)
+
+own_factory: Final[list[object]] = [object()]
+"""The logger factory of the configuration that this library made, if it made one."""
+
+
+def add_call_ids(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Structlog processor: the ids of the call that logs, where they are not bound as context variables."""
+    call = current.get()
+    if call is not None and not call.closed:
+        root = call.root
+        for key in ("request_id", "trace_id", "tool", "jsonrpc_id"):
+            value = getattr(root, key)
+            if value is not None:
+                event.setdefault(key, value)
+    return event
 
 
 _REQUEST_ID, _TOOL, _TRACE_ID, _JSONRPC_ID = _structlog_vars("request_id", "tool", "trace_id", "jsonrpc_id")
@@ -97,23 +117,29 @@ class Call:
     failure: Failure | None = None
     escaped: BaseException | None = None
     missing: BaseException | None = None
+    served_by: object = None
+    """The task that serves it, where asyncio does not say who cancels (before Python 3.11)."""
     _kept: dict[int, Call] | None = None
     _current: Token[Call | None]
-    _request_id: Token[Any]
-    _tool: Token[Any]
-    _more: tuple[Token[Any], ...] = ()
+    _bound: tuple[Token[Any], ...] = ()
 
     def __init__(self, guard: ToolErrors, tool: str, parent: Call | None = None) -> None:
         self.guard = guard
         self.tool = tool
         if parent is None:
             self.started = time.perf_counter_ns()
-            self.request_id = new_request_id()
         else:
             self.parent = parent
             self.started = parent.started
-            self.request_id = parent.request_id
             self.trace_id = parent.trace_id
+
+    @property
+    def request_id(self) -> str:
+        """The id that the whole call has, of the time it came in; made when it is first asked for."""
+        root = self.root
+        # Threads of one call may ask at once: the first to be stored counts.
+        known: str = root.__dict__.get("_id") or root.__dict__.setdefault("_id", new_request_id(root.started))
+        return known
 
     @property
     def root(self) -> Call:
@@ -138,24 +164,21 @@ class Call:
     def enter(self) -> None:
         """Make this the current call; bind its ids for structlog if it is a root."""
         self._current = current.set(self)
-        if self.parent is None:
-            self._request_id = _REQUEST_ID.set(self.request_id)
-            self._tool = _TOOL.set(self.tool)
+        if self.parent is None and (_CONFIG is None or _CONFIG.logger_factory is not own_factory[0]):
+            # Where the configuration is ours, `add_call_ids` asks the call: most calls log nothing.
+            bound: tuple[Token[Any], ...] = (_REQUEST_ID.set(self.request_id), _TOOL.set(self.tool))
             if self.trace_id is not None:
-                self._more += (_TRACE_ID.set(self.trace_id),)
+                bound += (_TRACE_ID.set(self.trace_id),)
             if self.jsonrpc_id is not None:
-                self._more += (_JSONRPC_ID.set(self.jsonrpc_id),)
+                bound += (_JSONRPC_ID.set(self.jsonrpc_id),)
+            self._bound = bound
 
     def unbind(self) -> None:
         """Undo `enter`. A generator may be closed in another context; there is nothing to undo then."""
         try:
             current.reset(self._current)
-            if self.parent is None:
-                _REQUEST_ID.reset(self._request_id)
-                _TOOL.reset(self._tool)
-                for token in self._more:
-                    token.var.reset(token)
-                self._more = ()
+            for token in self._bound:
+                token.var.reset(token)
         except ValueError:
             pass
 
@@ -169,9 +192,9 @@ class Call:
             for call in kept.values():
                 report(call, handled="recovered")
         self.unbind()
-        if self.parent is None:
+        if self.parent is None and self.problem is not None:
             # A failed call's tracebacks lead back to it; without this cycle they go when the answer has gone.
-            self.problem = self.failure = self.escaped = self.missing = self._kept = None
+            self.problem = self.failure = self.escaped = self.missing = None
 
     def fail(self, problem: Problem) -> ToolFailure:
         """Note what the call failed with, for the layers above, and make the exception that says it."""

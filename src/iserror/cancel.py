@@ -10,6 +10,7 @@ import anyio
 import anyio.from_thread
 
 from iserror.attempt import attempt
+from iserror.call import current
 from iserror.problem import Group, leaves
 
 
@@ -36,19 +37,27 @@ def being_cancelled() -> bool:
     If not, a `CancelledError` comes from someone else's task that was awaited: a crash of this call, which
     would end a whole stdio session if it passed.
     """
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        task = None
+    task = task_now()
     if task is None:
         return _cancelled_from_thread()
     if cancelled_by_scope():
         return True
     if sys.version_info >= (3, 11):
         return task.cancelling() > 0
-    # Before 3.11 asyncio does not count requests to cancel. Hosts run calls in tasks of anyio, which cancel
-    # through scopes; a task that anyio did not start is one that someone may cancel directly.
+    # Before 3.11 asyncio does not count requests to cancel. Hosts cancel the calls that they serve through scopes
+    # of anyio; a task that anyio did not start is one that someone may cancel directly.
+    call = current.get()
+    if call is not None and call.root.served_by is task:
+        return False
     return anyio.get_current_task().parent_id is None
+
+
+def task_now() -> asyncio.Task[object] | None:
+    """The running task of asyncio, if there is one."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
 
 
 def cancelled_by_scope() -> bool:

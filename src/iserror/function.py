@@ -184,7 +184,10 @@ def _async_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Calla
         except BaseException as exc:
             failed = failure_for(call, mine, options, exc)
         finally:
-            end(call, mine)
+            if mine:
+                call.leave()
+            else:
+                call.inside -= 1
         try:
             raise failed
         finally:
@@ -209,7 +212,10 @@ def _sync_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Callab
         except BaseException as exc:
             failed = failure_for(call, mine, options, exc)
         finally:
-            end(call, mine)
+            if mine:
+                call.leave()
+            else:
+                call.inside -= 1
         try:
             raise failed
         finally:
@@ -248,7 +254,10 @@ def _generator_wrapper(fn: Callable[..., Any], options: Options, name: str) -> C
         except BaseException as exc:
             failed = failure_for(call, mine, options, exc)
         finally:
-            end(call, mine)
+            if mine:
+                call.leave()
+            else:
+                call.inside -= 1
         try:
             raise failed
         finally:
@@ -285,7 +294,10 @@ def _asyncgen_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Ca
         except BaseException as exc:
             failed = failure_for(call, mine, options, exc)
         finally:
-            end(call, mine)
+            if mine:
+                call.leave()
+            else:
+                call.inside -= 1
         try:
             raise failed
         finally:
@@ -299,29 +311,23 @@ def _asyncgen_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Ca
 
 def begin(options: Options, name: str) -> tuple[Call | None, bool]:
     """The call that a function runs in, and whether it is the function's own; None where it is not guarded."""
-    outer = current.get()
-    guard = options.guard
-    if outer is not None and outer.body is options.key and not outer.closed:
-        outer.awaiting = False
-        outer.entered = True
-        outer.inside += 1
-        if guard is not None:
-            outer.options = options
-        return outer, False
+    outer, guard = current.get(), options.guard
+    if outer is not None:
+        if outer.closed:
+            outer = None
+        elif outer.body is options.key:
+            outer.awaiting = False
+            outer.entered = True
+            outer.inside += 1
+            if guard is not None:
+                outer.options = options
+            return outer, False
     if guard is None:
         return None, False
-    call = Call(guard, name, None if outer is None or outer.closed else outer)
+    call = Call(guard, name, outer)
     call.options = options
     call.enter()
     return call, True
-
-
-def end(call: Call, mine: bool) -> None:
-    """Leave the call, or the body of the host's."""
-    if mine:
-        call.leave()
-    else:
-        call.inside -= 1
 
 
 def pause(call: Call, mine: bool) -> None:

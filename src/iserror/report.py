@@ -64,6 +64,8 @@ def report(call: Call, *, handled: str | None = None) -> None:
 def report_protocol(call: Call, problem: ProtocolProblem, *, level: str = "warning") -> None:
     """Log an error that leaves as a JSON-RPC error."""
     line = _line(call, problem.exception)
+    refused = call.problem
+    fields = refused.fields if isinstance(refused, Problem) else ()
     category = BUILT_IN.get(problem.name or "") or _CATEGORIES.get(problem.code, "unknown")
     line.update(
         jsonrpc_error_code=problem.code,
@@ -72,6 +74,7 @@ def report_protocol(call: Call, problem: ProtocolProblem, *, level: str = "warni
         retryable=False,
         outcome=default_outcome(category) if call.effect == "write" else "not_applied",
         mapped=False,
+        **({"fields": list(fields)} if fields else {}),
     )
     if problem.failure is not None:
         _hide_arguments(line, problem.failure)

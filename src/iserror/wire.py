@@ -16,7 +16,7 @@ import anyio.lowlevel
 from iserror import returned
 from iserror.attempt import attempt
 from iserror.call import Call
-from iserror.cancel import cancelled_by_scope, must_pass
+from iserror.cancel import cancelled_by_scope, must_pass, task_now
 from iserror.failure import Failure, safe_line, safe_name
 from iserror.problem import (
     Problem,
@@ -68,6 +68,7 @@ async def serve(host: WireHost, call: Call, invoke: Callable[[], Awaitable[R]]) 
     result: Any = None
     ended: BaseException | None = None
     call.awaiting = True
+    call.served_by = task_now()
     call.enter()
     try:
         try:
