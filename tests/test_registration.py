@@ -323,3 +323,39 @@ def test_guard_on_a_tool_object() -> None:
     """A registered tool object below @guard is a TypeError that names the tool and the right place."""
     with pytest.raises(TypeError, match="'lookup' is registered already: put @guard below the decorator"):
         make_guard()(Tool.from_function(lookup))
+
+
+async def test_a_tool_subclass_that_extends_the_hosts_own() -> None:
+    """A subclass's run method runs on the tool itself, and what fails below it keeps its kind."""
+    if IS_FASTMCP:
+        from fastmcp.tools.function_tool import FunctionTool as HostsTool
+    else:
+        HostsTool = Tool
+
+    class Counting(HostsTool):  # type: ignore[misc,valid-type]
+        runs: int = 0
+
+        async def run(self, *args: Any, **kwargs: Any) -> Any:
+            self.runs += 1
+            return await super().run(*args, **kwargs)
+
+    def wrong_shape(n: int) -> scenarios.Order:
+        return {"id": scenarios.SECRET}  # type: ignore[return-value]
+
+    def own_validation(n: int) -> scenarios.Order:
+        return scenarios.Order(id=scenarios.SECRET)  # type: ignore[arg-type]
+
+    server = new_server()
+    tools = [Counting.from_function(wrong_shape), Counting.from_function(own_validation)]
+    for tool in tools:
+        if IS_FASTMCP:
+            server.add_tool(tool)
+        else:
+            server._tool_manager._tools[tool.name] = tool
+    make_guard().attach(server)
+    async with hosts.in_memory(server) as call:
+        calls = [("wrong_shape", {"n": 1}), ("wrong_shape", {"n": "x"}), ("own_validation", {"n": 1})]
+        answers = [normalize(await call(tool, arguments)) for tool, arguments in calls]
+    codes = ["INVALID_OUTPUT", "INVALID_ARGUMENTS", "INTERNAL_ERROR"]
+    assert codes == [hosts.text_of(answer).partition(":")[0] for answer in answers]
+    assert [2, 1] == [tool.runs for tool in tools]

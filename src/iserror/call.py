@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, Final
 
-import structlog
 from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from iserror.attempt import attempt
@@ -44,12 +43,17 @@ class _Ids:
     def draw(self) -> None:
         bits = os.urandom(9).hex()
         self._middle = f"7{bits[:3]}{'89ab'[int(bits[3], 16) % 4]}{bits[4:11]}"
+        self._last = 0, ""
         self._count = itertools.count(int(bits[10:], 16) & 0xFFFF_FFFF).__next__
 
-    def mint(self, started: int) -> str:
-        """The id of a call that came in at `started`, in nanoseconds of `time.perf_counter_ns()`."""
-        came = (time.time_ns() - time.perf_counter_ns() + started) // 1_000_000
-        return f"{came:012x}{self._middle}{self._count() & 0xFFFF_FFFF:08x}"
+    def mint(self) -> str:
+        """The id of a call that comes in now."""
+        now = time.time_ns() // 1_000_000
+        last, prefix = self._last
+        if now != last:
+            prefix = f"{now:012x}{self._middle}"
+            self._last = now, prefix
+        return f"{prefix}{self._count() & 0xFFFF_FFFF:08x}"
 
 
 new_request_id: Final = _Ids().mint
@@ -60,25 +64,6 @@ def _structlog_vars(*names: str) -> tuple[ContextVar[Any], ...]:
     tokens = bind_contextvars(**dict.fromkeys(names))
     reset_contextvars(**tokens)
     return tuple(tokens[name].var for name in names)
-
-
-# Structlog's configuration object, to see at every call and at no cost whose it is; None if it moved.
-_CONFIG: Final = getattr(getattr(structlog, "_config", None), "_CONFIG", None)
-
-own_factory: Final[list[object]] = [object()]
-"""The logger factory of the configuration that this library made, if it made one."""
-
-
-def add_call_ids(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Structlog processor: the ids of the call that logs, where they are not bound as context variables."""
-    call = current.get()
-    if call is not None and not call.closed:
-        root = call.root
-        for key in ("request_id", "trace_id", "tool", "jsonrpc_id"):
-            value = getattr(root, key)
-            if value is not None:
-                event.setdefault(key, value)
-    return event
 
 
 _REQUEST_ID, _TOOL, _TRACE_ID, _JSONRPC_ID = _structlog_vars("request_id", "tool", "trace_id", "jsonrpc_id")
@@ -128,18 +113,12 @@ class Call:
         self.tool = tool
         if parent is None:
             self.started = time.perf_counter_ns()
+            self.request_id = new_request_id()
         else:
             self.parent = parent
             self.started = parent.started
+            self.request_id = parent.request_id
             self.trace_id = parent.trace_id
-
-    @property
-    def request_id(self) -> str:
-        """The id that the whole call has, of the time it came in; made when it is first asked for."""
-        root = self.root
-        # Threads of one call may ask at once: the first to be stored counts.
-        known: str = root.__dict__.get("_id") or root.__dict__.setdefault("_id", new_request_id(root.started))
-        return known
 
     @property
     def root(self) -> Call:
@@ -164,8 +143,7 @@ class Call:
     def enter(self) -> None:
         """Make this the current call; bind its ids for structlog if it is a root."""
         self._current = current.set(self)
-        if self.parent is None and (_CONFIG is None or _CONFIG.logger_factory is not own_factory[0]):
-            # Where the configuration is ours, `add_call_ids` asks the call: most calls log nothing.
+        if self.parent is None:
             bound: tuple[Token[Any], ...] = (_REQUEST_ID.set(self.request_id), _TOOL.set(self.tool))
             if self.trace_id is not None:
                 bound += (_TRACE_ID.set(self.trace_id),)

@@ -26,7 +26,6 @@ import structlog
 from structlog.contextvars import merge_contextvars
 
 from iserror.attempt import attempt
-from iserror.call import add_call_ids, own_factory
 from iserror.excinfo import describe, format_chain, log_text
 from iserror.redact import redact
 
@@ -185,7 +184,6 @@ def _redact_texts(_logger: object, _method: str, event: EventDict) -> EventDict:
 
 _ANY_LINE: Final[list[Any]] = [
     merge_contextvars,
-    add_call_ids,
     _stamp,
     _render_exception,
     _redact_texts,
@@ -234,10 +232,9 @@ def configure_logging(
 
 
 def _configure_structlog(sinks: tuple[Sink, ...], level: int) -> None:
-    own_factory[0] = factory = _Factory(sinks)
     structlog.configure(
         processors=_ANY_LINE,
-        logger_factory=factory,
+        logger_factory=_Factory(sinks),
         wrapper_class=structlog.make_filtering_bound_logger(level),
         cache_logger_on_first_use=False,
     )

@@ -232,6 +232,16 @@ def protocol_error_data(exc: BaseException) -> tuple[int, str, Any] | None:
     return code, str(getattr(error, "message", "")), getattr(error, "data", None)
 
 
+def raised_below(exc: BaseException, function: str) -> bool:
+    """Whether a function of this name, of the host's, stands in the traceback."""
+    tb = exc.__traceback__
+    while tb is not None:
+        if tb.tb_frame.f_code.co_name == function and _package(tb.tb_frame.f_globals.get("__name__", "")) in _HOSTS:
+            return True
+        tb = tb.tb_next
+    return False
+
+
 def validated_by_host(exc: BaseException) -> bool:
     """Whether this is pydantic's error of a validation that the host asked for, not the tool's own code."""
     if not isinstance(exc, ValidationError):
@@ -245,6 +255,7 @@ def validated_by_host(exc: BaseException) -> bool:
     return caller.startswith(_VALIDATORS)
 
 
+_HOSTS: Final = ("mcp", "fastmcp")
 _VALIDATORS: Final = ("mcp.server.", "mcp_types.", "fastmcp.tools.", "fastmcp.utilities.async_utils")
 _ON_PURPOSE: Final = ("fastmcp.server.middleware", "fastmcp.server.tasks")
 
@@ -271,7 +282,7 @@ def raised_by_sdk(exc: BaseException) -> bool:
     limiting, say) counts as the author's, who chose it; what its task routing raises is about the request.
     """
     module = raised_in(exc)
-    return _package(module) in ("mcp", "fastmcp") and not module.startswith(_ON_PURPOSE)
+    return _package(module) in _HOSTS and not module.startswith(_ON_PURPOSE)
 
 
 def leaves(group: BaseException) -> Iterator[BaseException]:

@@ -29,6 +29,7 @@ from iserror.problem import (
     crash,
     invalid_arguments,
     invalid_output,
+    raised_below,
     raised_by_sdk,
     resolve,
     timeout,
@@ -253,12 +254,12 @@ def _problem(call: Call, layer: Layer, exc: BaseException) -> Problem | BaseExce
     seconds = host.time_limit(exc, layer.tool)
     if seconds is not None:
         return timeout(exc, seconds)
+    if isinstance(exc, _BAD_OUTPUT) and (call.returned or raised_below(exc, "convert_result")):
+        return invalid_output(exc)
     if not call.entered:
         refused = host.argument_error(exc)
         if refused is not None:
             return invalid_arguments(reasons_of(refused, layer.tool, call.tool_arguments), refused)
-    if call.returned and isinstance(exc, _BAD_OUTPUT):
-        return invalid_output(exc)
     problem = resolve(exc, call.maps)
     if isinstance(problem, ProtocolProblem):
         call.problem = problem

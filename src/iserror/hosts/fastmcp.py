@@ -96,12 +96,12 @@ def attach(server: Any, guard: ToolErrors) -> None:
     if ON_SDK_1:
         from iserror.hosts import _sdk1
 
-        _sdk1.wrap_handler(server._mcp_server, guard, _sdk1.Wire(_is_unknown_tool), lambda: None)
+        _sdk1.wrap_handler(server._mcp_server, guard, _sdk1.Wire(_is_unknown_tool), lambda: _hook(server))
     else:
         from iserror.hosts import _sdk2
 
         lowlevel = server._mcp_server
-        _sdk2.add_middleware(lowlevel, guard, _sdk2.Wire(lowlevel, _is_unknown_tool), lambda: None)
+        _sdk2.add_middleware(lowlevel, guard, _sdk2.Wire(lowlevel, _is_unknown_tool), lambda: _hook(server))
 
 
 def _is_unknown_tool(exc: BaseException) -> bool:
