@@ -325,6 +325,7 @@ def test_guard_on_a_tool_object() -> None:
         make_guard()(Tool.from_function(lookup))
 
 
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # fastmcp's, of the wrong shape
 async def test_a_tool_subclass_that_extends_the_hosts_own() -> None:
     """A subclass's run method runs on the tool itself, and what fails below it keeps its kind."""
     if IS_FASTMCP:
