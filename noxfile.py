@@ -31,7 +31,7 @@ HOSTS = {
     "mcp2": ["mcp>=2.3.0,<3"],
     "fastmcp3-low": ["fastmcp[tasks]==3.4.0"],
     "fastmcp3": ["fastmcp[tasks]>=3.4.11,<4"],
-    "fastmcp4-low": ["fastmcp==4.0.0"],
+    "fastmcp4-low": ["fastmcp[tasks]==4.0.0"],
     "fastmcp4": ["fastmcp>=4.2.3,<5"],
 }
 
