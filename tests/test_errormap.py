@@ -355,7 +355,11 @@ def test_retry_after(value: object, seconds: float | None) -> None:
     assert parse_retry_after(value) == seconds
 
 
-@pytest.mark.parametrize("value", [SOON, email.utils.format_datetime(SOON, usegmt=True), SOON.replace(tzinfo=None)])
+@pytest.mark.parametrize(
+    "value",
+    [SOON, email.utils.format_datetime(SOON, usegmt=True), SOON.replace(tzinfo=None)],
+    ids=["aware", "header", "naive"],
+)
 def test_retry_after_date(value: object) -> None:
     """A date gives the seconds until then."""
     seconds = parse_retry_after(value)
