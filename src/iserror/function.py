@@ -269,17 +269,19 @@ def _generator_wrapper(fn: Callable[..., Any], options: Options, name: str) -> C
 def _asyncgen_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Callable[..., Any]:
     async def guarded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         call, mine = begin(options, name)
-        items = fn(*args, **kwargs)
         if call is None:
-            async for item in items:
+            async for item in fn(*args, **kwargs):
                 yield item
             return
         try:
+            items = fn(*args, **kwargs)
             step = items.__anext__()
             while True:
                 try:
                     item = await step
                 except StopAsyncIteration:
+                    if not mine:
+                        accepted(call, None)
                     return
                 pause(call, mine)
                 try:
