@@ -5,6 +5,7 @@ The same list runs on each host, so hosts that agree with it agree with one anot
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -35,10 +36,12 @@ def _decorated(scenario: scenarios.Scenario, answer: dict[str, Any]) -> None:
     assert scenarios.SECRET not in str(answer)
 
 
-async def _all(call: hosts.Call, mode: scenarios.Mode) -> None:
+async def _all(call: hosts.Call, mode: scenarios.Mode, *, in_memory: bool = False) -> None:
     for scenario in scenarios.SCENARIOS:
         if mode == "decorated" and scenario.text is None:
             continue  # a decorator has no say in it
+        if mode == "decorated" and scenario.tool == "stray_cancel" and sys.version_info < (3, 11) and in_memory:
+            continue  # docs/hosts.md, limits: the client's own task runs the tool, and asyncio does not count
         raw = await call(scenario.tool, scenario.arguments)
         answer = normalize(raw)
         if mode == "decorated":
@@ -58,7 +61,7 @@ async def _all(call: hosts.Call, mode: scenarios.Mode) -> None:
 async def test_in_memory(mode: scenarios.Mode) -> None:
     """The in-memory client gets the listed results."""
     async with hosts.in_memory(scenarios.build(mode)) as call:
-        await _all(call, mode)
+        await _all(call, mode, in_memory=True)
 
 
 @pytest.mark.parametrize("mode", scenarios.MODES)
