@@ -20,6 +20,8 @@ nox.options.default_venv_backend = "uv"
 nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_missing_interpreters = False
 os.environ["UV_PYTHON_DOWNLOADS"] = "never"
+if "PIP_INDEX_URL" in os.environ:  # uv reads none of pip's settings
+    os.environ.setdefault("UV_DEFAULT_INDEX", os.environ["PIP_INDEX_URL"])
 
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
 
