@@ -19,7 +19,7 @@ from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from iserror.attempt import attempt
 from iserror.failure import Effect, Failure, ToolFailure, safe_name
-from iserror.problem import Problem, ProtocolProblem, crash, leaves
+from iserror.problem import MAX_CHAIN, Problem, ProtocolProblem, came_from, crash, leaves
 
 if TYPE_CHECKING:
     from iserror.errormap import ErrorMap
@@ -86,10 +86,12 @@ class Call:
     tool_arguments: Mapping[str, Any] | None = None
     jsonrpc_id: str | int | None = None
     protocol_version: str | None = None
-    # Where a served call is: `awaiting` while the host acts, `running` tool objects (inside one another where
+    # Where a served call is: `awaiting` while the host acts, `dispatching` while it acts for a tool's body that
+    # calls another tool, `running` tool objects (inside one another where
     # one is `delegating` to a mounted server; the outermost is the `target`), `inside` the function `body`;
     # whether that was `entered`, and has `returned`.
     awaiting = False
+    dispatching = 0
     running = 0
     delegating = False
     target: str | None = None
@@ -202,8 +204,12 @@ class Call:
         """A failure was reported; those it was made of are not told again."""
         if self._kept and problem.exception is not None:
             for leaf in leaves(problem.exception):
-                inner = leaf._problem.exception if isinstance(leaf, ToolFailure) and leaf._problem else leaf
-                self._kept.pop(id(inner), None)
+                link: BaseException | None = leaf
+                for _ in range(MAX_CHAIN):
+                    if link is None:
+                        break
+                    self._kept.pop(id(link), None)
+                    link = came_from(link)[0]
 
 
 def _hint(annotations: object, name: str, older: str) -> bool:

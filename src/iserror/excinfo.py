@@ -16,7 +16,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from iserror.attempt import attempt
-from iserror.problem import MAX_CHAIN, Group, origin, text_of
+from iserror.problem import MAX_CHAIN, Group, came_from, text_of
 from iserror.redact import redact_text
 
 MAX_FRAMES: Final = 60
@@ -59,7 +59,7 @@ def _describe(exc: BaseException, seen: set[int], depth: int) -> list[dict[str, 
             if len(item["exceptions"]) < len(inner):
                 item["exceptions_left_out"] = len(inner) - len(item["exceptions"])
         chain.append(item)
-        link, relation = origin(link)
+        link, relation = came_from(link)
     return chain
 
 

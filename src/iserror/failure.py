@@ -263,7 +263,7 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
     log_level = logging.WARNING
 
     def __new__(cls, *args: object, **kwargs: object) -> ToolFailure:
-        return super().__new__(bound_class() if cls is ToolFailure else cls)
+        return super().__new__(bound_class(cls))
 
     def __init__(
         self,
@@ -311,12 +311,13 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        state = {k: v for k, v in self.__dict__.items() if k != "_problem"}
-        return _rebuild, (self.args, state)
+        state = {key: value for key, value in self.__dict__.items() if key != "_problem"}
+        # By the class as its author wrote it: another process binds it to the hosts that it has.
+        written = next(cls for cls in type(self).__mro__ if "_bound_to" not in vars(cls))
+        return _rebuild, (written, self.args, state)
 
 
-def _rebuild(args: tuple[object, ...], state: dict[str, object]) -> ToolFailure:
-    cls = bound_class()
+def _rebuild(cls: type[ToolFailure], args: tuple[object, ...], state: dict[str, object]) -> ToolFailure:
     made = cls.__new__(cls)
     made.args = args
     made.__dict__.update(state)
@@ -340,14 +341,14 @@ def host_tool_errors() -> tuple[type[Exception], ...]:
     return tuple(found)
 
 
-def bound_class() -> type[ToolFailure]:
-    """`ToolFailure` as a subclass of the running hosts' `ToolError` classes."""
-    return _bound_class(host_tool_errors())
+def bound_class(cls: type[ToolFailure] = ToolFailure) -> type[ToolFailure]:
+    """The class as a subclass of the running hosts' `ToolError` classes."""
+    hosts = host_tool_errors()
+    missing = tuple(host for host in hosts if not issubclass(cls, host))
+    return _bound_class(cast(Any, cls), missing) if missing else cls
 
 
-@lru_cache(maxsize=16)
-def _bound_class(hosts: tuple[type[Exception], ...]) -> type[ToolFailure]:
-    if not hosts:
-        return ToolFailure
-    namespace = {"__module__": ToolFailure.__module__, "__qualname__": ToolFailure.__qualname__}
-    return type("ToolFailure", (ToolFailure, *hosts), namespace)
+@lru_cache(maxsize=256)
+def _bound_class(cls: Any, hosts: tuple[Any, ...]) -> type[ToolFailure]:
+    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+    return type(cls.__name__, (cls, *hosts), {**names, "_bound_to": hosts})

@@ -110,6 +110,9 @@ def _body_of(fn: Any, guard: ToolErrors | None) -> Any:
     said = options_of(fn)
     if said is None or (said.wrapper is None and said.guard is not guard):
         said = Options(None)
+    elif said.wrapper is not None:
+        # A wrapper round a guarded function: what is inside keeps its own time.
+        said = replace(said, timeout=None)
     return wrap(fn, replace(said, wrapper=None))
 
 

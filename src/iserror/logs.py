@@ -60,6 +60,9 @@ class _StderrSink:
         _to_stderr(line + "\n")
 
 
+_FILE_SUFFIXES: Final = (".jsonl", ".ndjson", ".json", ".log", ".txt")
+
+
 class FileSink:
     """Append lines to a file, or to a file of this process in a folder; readable by the owner only.
 
@@ -68,8 +71,13 @@ class FileSink:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self.is_folder = self.path.is_dir() or (not self.path.is_file() and not self.path.suffix)
+        text = os.fspath(path)
+        self.path = Path(text).expanduser().absolute()
+        self.is_folder = (
+            self.path.is_dir()
+            or text.endswith((os.sep, "/"))
+            or (not self.path.exists() and self.path.suffix not in _FILE_SUFFIXES)
+        )
         self.lost = 0
         self._fd: int | None = None
         self._pid = 0
@@ -205,8 +213,9 @@ def configure_logging(
     """Send the library's lines, and structlog's unless you configured it yourself, to a file or folder.
 
     Args:
-        path: A file, or a folder (what has no suffix) in which each process writes a file of its own.
-            Created when missing, readable by its owner only.
+        path: A file (what exists as one, or ends in .jsonl, .ndjson, .json, .log or .txt), or else a folder in
+            which each process writes a file of its own. Created when missing, readable by its owner only; `~` is
+            the home folder.
         stderr: Whether to write to stderr too; unsaid, only when there is no `path`.
         level: Least level that is written of what goes through structlog; failures log at warning and error.
 
@@ -217,8 +226,10 @@ def configure_logging(
     library's lines go to `path` then. Nothing is ever written to stdout.
     """
     number = logging.getLevelName(level.upper()) if isinstance(level, str) else level
-    if isinstance(number, bool) or not isinstance(number, int):
+    if number not in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL):
         raise ValueError(f"level {level!r} is not valid: use DEBUG, INFO, WARNING, ERROR or CRITICAL")
+    if path is not None and not os.fspath(path):
+        raise ValueError("path is empty: name a file or a folder, or leave it out to log to stderr")
     if stderr is None:
         stderr = path is None
     sinks: tuple[Sink, ...] = (FileSink(path),) if path is not None else ()
@@ -295,7 +306,10 @@ def _writes_to_stdout(factory: Callable[..., Any]) -> bool:
     if isinstance(inner, logging.Logger):
         logger: logging.Logger | None = inner
         while logger is not None:
-            if any(_is_stdout(getattr(handler, "stream", None)) for handler in logger.handlers):
+            # A queue's own handlers are known from Python 3.12 on.
+            queued = [getattr(getattr(handler, "listener", None), "handlers", ()) for handler in logger.handlers]
+            handlers = [*logger.handlers, *(handler for found in queued for handler in found)]
+            if any(_is_stdout(getattr(handler, "stream", None)) for handler in handlers):
                 return True
             logger = logger.parent if logger.propagate else None
         return False

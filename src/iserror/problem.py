@@ -323,6 +323,8 @@ def _resolve(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | Protocol
     if isinstance(exc, Group):
         return _resolve_group(exc, maps)
     host_error = isinstance(exc, host_tool_errors())
+    if host_error and raised_by_sdk(exc):
+        return _of_another_server(exc, maps)
     for link in _chain(exc):
         if link is not exc and isinstance(link, Group):
             inner = _resolve_group(link, maps)
@@ -339,6 +341,17 @@ def _resolve(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | Protocol
             exception=exc,
             outcome="not_applied",
         )
+    return crash(exc)
+
+
+def _of_another_server(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | ProtocolProblem:
+    """A `ToolError` that a host made, of what another tool or server said or raised: not this author's words."""
+    cause = origin(exc)[0]
+    if cause is not None:
+        problem = _resolve(cause, maps)
+        return replace(problem, exception=exc) if isinstance(problem, Problem) else crash(exc)
+    if ".client" in raised_in(exc):
+        return built_in("RETURNED_ERROR", text_of(exc) or "The call failed.", exception=exc, outcome="unknown")
     return crash(exc)
 
 
@@ -373,6 +386,14 @@ def origin(exc: BaseException) -> tuple[BaseException | None, str]:
     return (None if _SUPPRESSED(exc) else _CONTEXT(exc)), "context"
 
 
+def came_from(exc: BaseException) -> tuple[BaseException | None, str]:
+    """The same for the log: a guard's `ToolFailure` does not show what it was raised for, but knows it."""
+    problem = exc._problem if isinstance(exc, ToolFailure) else None
+    if problem is not None and problem.exception is not None:
+        return problem.exception, "cause"
+    return origin(exc)
+
+
 _CAUSE: Final[Callable[[BaseException], Any]] = vars(BaseException)["__cause__"].__get__
 _CONTEXT: Final[Callable[[BaseException], Any]] = vars(BaseException)["__context__"].__get__
 _SUPPRESSED: Final[Callable[[BaseException], Any]] = vars(BaseException)["__suppress_context__"].__get__
@@ -389,7 +410,7 @@ def _resolve_group(group: BaseException, maps: Sequence[ErrorMap]) -> Problem | 
     found = list(leaves(group))
     if not found:
         return crash(group)
-    if len({type(leaf) for leaf in found}) == 1:
+    if len({leaf.code if isinstance(leaf, ToolFailure) else type(leaf) for leaf in found}) == 1:
         found = found[:1]
     problems = [_resolve(leaf, maps) for leaf in found]
     said = [p for p in problems if isinstance(p, Problem)]

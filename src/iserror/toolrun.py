@@ -84,7 +84,7 @@ class Views:
     """The views of tool objects on one server, made once for a tool object as it is."""
 
     def __init__(self) -> None:
-        self._made: dict[int, tuple[weakref.ref[Any], dict[str, Any], Any]] = {}
+        self._made: dict[int, tuple[weakref.ref[Any], ToolErrors | None, dict[str, Any], Any]] = {}
 
     def of(self, host: ToolHost, tool: Any, guard: ToolErrors | None) -> Any:
         """The tool as the host runs it for the current call.
@@ -94,10 +94,13 @@ class Views:
             tool: The host's tool object (a pydantic model).
             guard: The guard attached to the server that has the tool, if one is.
         """
-        key, fields = id(tool), tool.__dict__
-        made = self._made.get(key)
-        if made is not None and made[0]() is tool and made[1] == fields:
-            return made[2]
+        made = self._made.get(id(tool))
+        if made is not None and made[0]() is tool and made[1] is guard and _is_unchanged(made[2], tool.__dict__):
+            return made[3]
+        # A tool that no view can be made of runs as it is: the wire layer still answers for it.
+        return attempt(lambda: self._make(host, tool, guard), tool)
+
+    def _make(self, host: ToolHost, tool: Any, guard: ToolErrors | None) -> Any:
         seen = _with_body(tool, guard)
         # A class of the user's may keep state on the object: its own method runs on the tool itself.
         runner = seen if _is_the_hosts(type(tool)) else tool
@@ -110,9 +113,18 @@ class Views:
 
         seen.__dict__[host.run] = run
         if runner is seen:
+            key = id(tool)
             gone = weakref.ref(tool, lambda _: self._made.pop(key, None))
-            self._made[key] = (gone, dict(fields), seen)
+            self._made[key] = (gone, guard, dict(tool.__dict__), seen)
         return seen
+
+
+def _is_unchanged(before: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Whether the fields are the same objects; a comparison of their values is not ours to run."""
+    return len(before) == len(now) and all(now.get(key, _NONE) is value for key, value in before.items())
+
+
+_NONE: Final = object()
 
 
 def _with_body(tool: Any, guard: ToolErrors | None) -> Any:
@@ -184,6 +196,7 @@ async def guarded_run(layer: Layer, arguments: Mapping[str, Any], run: Callable[
 
 def _begin(call: Call, layer: Layer, arguments: Mapping[str, Any]) -> None:
     tool = layer.tool
+    call.missing = None
     call.tool_arguments = arguments
     call.annotations = tool.annotations
     if not call.running:

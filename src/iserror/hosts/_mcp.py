@@ -60,9 +60,9 @@ def guard_of(server: Any) -> ToolErrors | None:
 
 
 def look_up(host: ToolHost, server: Any, tool: Any) -> Any:
-    """What a server's look-up gives: in a guarded call the tool's view, else the tool."""
+    """What a server's look-up gives: to the host that runs a guarded call the tool's view, else the tool."""
     call = current.get()
-    if tool is None or call is None or call.closed:
+    if tool is None or call is None or call.closed or not (call.awaiting or call.dispatching):
         return tool
     views: Views = server.__dict__[HOOKED]
     return views.of(host, tool, guard_of(server))
@@ -120,14 +120,21 @@ def hook_dispatch(
                 with in_process(server, guard, name, arguments):
                     return await call_tool(name, arguments, *args, **kwargs)
         call = served()
+        body = outer if outer is not None and not outer.awaiting else None
+        if body is not None:
+            body.dispatching += 1
         try:
             result = await dispatch(name, arguments, *args, **kwargs)
             failed = quiet(result)
         except BaseException as exc:
             if call is not None:
                 call.escaped = exc
-                call.missing = exc if unknown(exc) else call.missing
+                if unknown(exc) and name == call.tool:
+                    call.missing = exc
             raise
+        finally:
+            if body is not None:
+                body.dispatching -= 1
         if call is not None:
             call.escaped = failed
         if failed is None:

@@ -15,6 +15,7 @@ from fastmcp.exceptions import AuthorizationError, DisabledError, NotFoundError
 from fastmcp.exceptions import ValidationError as FastMCPValidationError
 from fastmcp.server.providers.fastmcp_provider import FastMCPProviderTool
 from fastmcp.tools.base import Tool, ToolResult
+from fastmcp.tools.tool_transform import TransformedTool
 from mcp import types
 
 from iserror.failure import ToolFailure
@@ -69,8 +70,7 @@ class FastMCPTool:
         return schema_error(schema, result.structured_content)
 
     def delegates(self, tool: Any) -> bool:
-        fields = tool.__dict__
-        return _mounted(tool) is not None or ("parent_tool" in fields and self.delegates(fields["parent_tool"]))
+        return _mounted(tool) is not None
 
     def answer(self, failed: BaseException) -> Any:
         if isinstance(failed, ToolFailure) and failed.failure is not None:
@@ -137,7 +137,9 @@ def _hook(server: Any) -> None:
 
 
 def _mounted(tool: Any) -> Any:
-    """The server behind a tool of a mounted one."""
+    """The server behind a tool of a mounted one, transformed or not."""
+    if isinstance(tool, TransformedTool):
+        return _mounted(tool.parent_tool)
     return tool._server if isinstance(tool, FastMCPProviderTool) else None
 
 
