@@ -368,3 +368,27 @@ def test_bad_settings(settings: dict[str, Any]) -> None:
     """An unknown level, or nowhere to write to, is refused."""
     with pytest.raises(ValueError):
         configure_logging(**settings)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_folder"),
+    [("logs", True), ("logs.d", True), ("app-1.2", True), ("x.log/", True), ("a.jsonl", False), ("a.log", False)],
+)
+def test_what_is_a_folder(path: str, is_folder: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path that ends like a log file is one, any other new one is a folder; a later chdir changes nothing."""
+    monkeypatch.chdir(tmp_path)
+    sink = logs.FileSink(path)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    sink.write("{}")
+    written = tmp_path / path
+    assert (written.is_dir(), written.is_file()) == (is_folder, not is_folder)
+
+
+@pytest.mark.parametrize("settings", [{"path": ""}, {"level": 15}, {"level": "LOUD"}, {"stderr": False}])
+def test_bad_logging_settings(settings: dict[str, Any]) -> None:
+    """Nowhere to write, or a level that is none, is refused before anything changes."""
+    before = logs._State.sinks
+    with pytest.raises(ValueError, match=r"path is empty|is not valid|somewhere to write"):
+        logs.configure_logging(**settings)
+    assert logs._State.sinks is before

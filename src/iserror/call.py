@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from iserror.attempt import attempt
-from iserror.failure import Effect, Failure, ToolFailure, safe_name
+from iserror.failure import MAX_TOOL_NAME, Effect, Failure, ToolFailure, log_name, safe_name
 from iserror.problem import MAX_CHAIN, Problem, ProtocolProblem, came_from, crash, leaves
 
 if TYPE_CHECKING:
@@ -146,7 +146,8 @@ class Call:
         """Make this the current call; bind its ids for structlog if it is a root."""
         self._current = current.set(self)
         if self.parent is None:
-            bound: tuple[Token[Any], ...] = (_REQUEST_ID.set(self.request_id), _TOOL.set(self.tool))
+            tool = self.tool if self.tool.isidentifier() and len(self.tool) <= MAX_TOOL_NAME else log_name(self.tool)
+            bound: tuple[Token[Any], ...] = (_REQUEST_ID.set(self.request_id), _TOOL.set(tool))
             if self.trace_id is not None:
                 bound += (_TRACE_ID.set(self.trace_id),)
             if self.jsonrpc_id is not None:

@@ -175,6 +175,7 @@ class ErrorMap:
     def __init__(self) -> None:
         self._entries: dict[type[BaseException] | str, Entry] = {}
         self._categories: dict[str, str] = dict(BUILT_IN)
+        self._dotted = False
         # Weak: some libraries make exception classes as they go.
         self._found: WeakKeyDictionary[type[BaseException], Entry | None] = WeakKeyDictionary()
 
@@ -212,7 +213,8 @@ class ErrorMap:
             ValueError: Anything else that is malformed, or an entry that is there already.
         """
         key = self._key(exception)
-        if key in self._entries:
+        names = {_name(known) for known in self._entries}
+        if key in self._entries or _name(key) in names:
             raise ValueError(f"there is an entry for {_name(key)} already: change that one, or use a map of its own")
         check_code(code)
         check_choice("category", category, CATEGORIES)
@@ -242,6 +244,7 @@ class ErrorMap:
             details=_details(code, details),
         )
         self._categories[code] = category
+        self._dotted = self._dotted or isinstance(key, str)
         self._found.clear()
 
     @staticmethod
@@ -263,7 +266,10 @@ class ErrorMap:
         try:
             return self._found[kind]
         except KeyError:
-            found = self._found[kind] = self._search(kind)
+            found = self._search(kind)
+            # A miss may be of a name under which a library yet to be loaded exports the class.
+            if found is not None or not self._dotted:
+                self._found[kind] = found
             return found
 
     def _search(self, kind: type[BaseException]) -> Entry | None:
@@ -284,7 +290,7 @@ class ErrorMap:
         for key, entry in self._entries.items():
             if isinstance(key, str):
                 module, _, name = key.rpartition(".")
-                value = getattr(sys.modules.get(module), name, None)
+                value = attempt(lambda m=module, n=name: getattr(sys.modules.get(m), n, None), None)  # type: ignore[misc]
                 if isinstance(value, type):
                     found.setdefault(value, entry)
         return found

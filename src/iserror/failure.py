@@ -170,6 +170,11 @@ def safe_name(name: object) -> str:
     return clean_line(name, MAX_TOOL_NAME) if isinstance(name, str) else ""
 
 
+def log_name(name: str) -> str:
+    """Make a caller's tool name fit for the log."""
+    return attempt(lambda: redact_text(safe_name(name), profile="log"), "[redacted]")
+
+
 def safe_details(details: Mapping[str, object]) -> dict[str, Scalar]:
     """Make a flat, redacted, JSON-safe copy of details; what is no scalar is left out."""
     flat: dict[str, Scalar] = {}
@@ -345,7 +350,8 @@ def bound_class(cls: type[ToolFailure] = ToolFailure) -> type[ToolFailure]:
     """The class as a subclass of the running hosts' `ToolError` classes."""
     hosts = host_tool_errors()
     missing = tuple(host for host in hosts if not issubclass(cls, host))
-    return _bound_class(cast(Any, cls), missing) if missing else cls
+    # An author's subclass may ask for what this does not know; it stays as it is then.
+    return attempt(lambda: _bound_class(cast(Any, cls), missing), cls) if missing else cls
 
 
 @lru_cache(maxsize=256)

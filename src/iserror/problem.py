@@ -325,14 +325,14 @@ def _resolve(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | Protocol
     host_error = isinstance(exc, host_tool_errors())
     if host_error and raised_by_sdk(exc):
         return _of_another_server(exc, maps)
-    for link in _chain(exc):
+    for link in _chain(exc, causes_only=host_error):
         if link is not exc and isinstance(link, Group):
             inner = _resolve_group(link, maps)
             if isinstance(inner, Problem) and inner.mapped:
                 return replace(inner, exception=exc)
             continue
         entry = _find(link, maps)
-        if entry is not None and not (link is exc and host_error and _is_catch_all(maps, entry)):
+        if entry is not None and not (host_error and _is_catch_all(maps, entry)):
             return replace(of_entry(entry, link), exception=exc)
     if host_error:
         return built_in(
@@ -368,14 +368,18 @@ def _is_catch_all(maps: Sequence[ErrorMap], entry: Entry) -> bool:
     return _find(Exception(), maps) is entry
 
 
-def _chain(exc: BaseException) -> Iterator[BaseException]:
-    """The exception, then what it came from: `__cause__`, else `__context__` unless it is suppressed."""
+def _chain(exc: BaseException, *, causes_only: bool) -> Iterator[BaseException]:
+    """The exception, then what it came from: `__cause__`, else `__context__` unless it is suppressed.
+
+    Of a deliberate refusal only the causes: what was being handled when its author wrote it is not what it says.
+    """
     seen: set[int] = set()
     link: BaseException | None = exc
     while link is not None and id(link) not in seen and len(seen) < MAX_CHAIN:
         seen.add(id(link))
         yield link
-        link = origin(link)[0]
+        found, how = origin(link)
+        link = None if causes_only and how != "cause" else found
 
 
 def origin(exc: BaseException) -> tuple[BaseException | None, str]:

@@ -10,7 +10,7 @@ from iserror.attempt import attempt
 from iserror.call import Call
 from iserror.errormap import BUILT_IN
 from iserror.excinfo import describe
-from iserror.failure import Failure, default_outcome, safe_name
+from iserror.failure import Failure, default_outcome, log_name
 from iserror.logs import SCHEMA_VERSION, emit, fingerprint, tell_once
 from iserror.problem import Problem, ProtocolProblem
 from iserror.redact import redact
@@ -122,7 +122,7 @@ def _line(call: Call, exc: BaseException | None) -> dict[str, Any]:
     line: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "server": None,
-        "tool": safe_name(call.tool),
+        "tool": log_name(call.tool),
         "request_id": call.request_id,
         "trace_id": call.trace_id,
         "jsonrpc_id": call.jsonrpc_id,
