@@ -1,7 +1,7 @@
 """The matrix: every host at its lowest and newest supported version, on the Pythons that the machine has.
 
 `make test` runs it all. One cell by hand:
-`.venv/bin/nox -s tests-fastmcp4-3.12 -- -k trace`.
+`.venv/bin/nox -s tests-fastmcp4-3.13 -- -k trace`.
 """
 
 from __future__ import annotations
