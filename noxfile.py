@@ -86,7 +86,7 @@ def _tests(host: str, version: str) -> Callable[[nox.Session], None]:
 
 for _host, _version in _cells():
     nox.session(
-        _tests(_host, _version),  # type: ignore[arg-type]
+        _tests(_host, _version),
         name=f"tests-{_host}-{_version}",
         python=FOUND[_version],
         tags=["tests"],

@@ -7,11 +7,12 @@ up is a value too. So the text is built from the location, as far as the schema 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from iserror.attempt import attempt
 from iserror.failure import safe_line
+from iserror.schema import violations
 
 # pydantic's error types whose context holds nothing but the schema's own limits. {} takes the context's values.
 _RULES: Final[Mapping[str, str]] = {
@@ -81,19 +82,19 @@ def reasons_of(error: BaseException, tool: Any, arguments: object) -> list[tuple
     schema = getattr(tool, "parameters", None)
     schema = schema if isinstance(schema, Mapping) else {}
     if "parent_tool" in vars(tool):
-        from jsonschema.validators import validator_for
-
         # A transformed tool's error speaks of the names behind it, which the caller does not know.
-        return attempt(lambda: reasons_of_json(validator_for(schema)(schema).iter_errors(arguments), schema), [])
-    read = lambda: _from_pydantic(error.errors(include_url=False, include_input=False), schema)  # type: ignore[attr-defined]  # noqa: E731
-    found: list[tuple[str, str]] = attempt(read, [])
-    return found[:20]
+        return reasons_of_json(schema, arguments)
+    return attempt(_from_pydantic, [], error, schema)[:20]
 
 
-def reasons_of_json(errors: Iterable[Any], schema: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The same from jsonschema's errors."""
+def reasons_of_json(schema: Mapping[str, Any], arguments: object) -> list[tuple[str, str]]:
+    """The same by the JSON Schema alone; none if that cannot be used."""
+    return attempt(_from_schema, [], schema, arguments)
+
+
+def _from_schema(schema: Mapping[str, Any], arguments: object) -> list[tuple[str, str]]:
     found = []
-    for error in errors:
+    for error in violations(schema, arguments):
         name = _declared([*error.absolute_path], schema)
         if error.validator == "required":
             missing = [key for key in error.validator_value if key not in error.instance]
@@ -128,9 +129,9 @@ def _json_rule(rule: str, limit: Any) -> str:
     return words.format(limit) if words else "is not valid"
 
 
-def _from_pydantic(errors: Sequence[Mapping[str, Any]], schema: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _from_pydantic(refused: Any, schema: Mapping[str, Any]) -> list[tuple[str, str]]:
     found = []
-    for error in errors:
+    for error in refused.errors(include_url=False, include_input=False):
         kind, location = str(error.get("type", "")), list(error.get("loc", ()))
         name = _declared(location, schema)
         rule = _rule(kind, error.get("ctx"))

@@ -11,13 +11,13 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, Final
 
 from structlog.contextvars import bind_contextvars, reset_contextvars
 
-from iserror.attempt import attempt
+from iserror.attempt import attempt, either
 from iserror.failure import MAX_TOOL_NAME, Effect, Failure, ToolFailure, log_name, safe_name
 from iserror.problem import MAX_CHAIN, Problem, ProtocolProblem, came_from, crash, leaves
 
@@ -87,9 +87,8 @@ class Call:
     jsonrpc_id: str | int | None = None
     protocol_version: str | None = None
     # Where a served call is: `awaiting` while the host acts, `dispatching` while it acts for a tool's body that
-    # calls another tool, `running` tool objects (inside one another where
-    # one is `delegating` to a mounted server; the outermost is the `target`), `inside` the function `body`;
-    # whether that was `entered`, and has `returned`.
+    # calls another tool, `running` tool objects (inside one another where one is `delegating` to a mounted server;
+    # the outermost is the `target`), `inside` the function `body`; whether that was `entered`, and has `returned`.
     awaiting = False
     dispatching = 0
     running = 0
@@ -106,6 +105,8 @@ class Call:
     missing: BaseException | None = None
     served_by: object = None
     """The task that serves it, where asyncio does not say who cancels (before Python 3.11)."""
+    facts: Callable[[], Mapping[str, Any]] = dict
+    """Gives what the host knows about the request, for the log."""
     _kept: dict[int, Call] | None = None
     _current: Token[Call | None]
     _bound: tuple[Token[Any], ...] = ()
@@ -134,13 +135,9 @@ class Call:
         """What the tool does: what `@guard` says, else its annotations, else a write (MCP's own default)."""
         if self.options is not None and self.options.effect is not None:
             return self.options.effect
-        if _hint(self.annotations, "read_only_hint", "readOnlyHint"):
+        if either(self.annotations, "read_only_hint", "readOnlyHint") is True:
             return "read"
-        return "idempotent" if _hint(self.annotations, "idempotent_hint", "idempotentHint") else "write"
-
-    def facts(self) -> Mapping[str, Any]:
-        """What the host knows about the request, for the log; replaced by its adapter."""
-        return {}
+        return "idempotent" if either(self.annotations, "idempotent_hint", "idempotentHint") is True else "write"
 
     def enter(self) -> None:
         """Make this the current call; bind its ids for structlog if it is a root."""
@@ -211,11 +208,6 @@ class Call:
                         break
                     self._kept.pop(id(link), None)
                     link = came_from(link)[0]
-
-
-def _hint(annotations: object, name: str, older: str) -> bool:
-    value = getattr(annotations, name, None)
-    return (getattr(annotations, older, None) if value is None else value) is True
 
 
 def current_call() -> Call | None:

@@ -86,6 +86,10 @@ def show_value(value: object) -> str:
     return ", ".join(items)
 
 
+def _shown(exc: BaseException, path: tuple[str, ...]) -> str:
+    return show_value(_read(exc, path))
+
+
 @dataclass(frozen=True)
 class Template:
     """A constant text with values read from the exception's attributes: `{exc.invoice_id}`, nothing else.
@@ -126,8 +130,7 @@ class Template:
         text, gone = "", False
         for part in self.parts:
             if isinstance(part, tuple):
-                path = part
-                shown = attempt(lambda path=path: show_value(_read(exc, path)), "")  # type: ignore[misc]
+                shown = attempt(_shown, "", exc, part)
                 if shown:
                     text += shown
                 else:
@@ -157,11 +160,12 @@ class Entry:
 
     def details_of(self, exc: BaseException) -> dict[str, Scalar] | None:
         """The named attributes that the exception has, redacted; lists are joined as in a template."""
-        found = {key: attempt(lambda path=path: _detail(_read(exc, path)), None) for key, path in self.details}  # type: ignore[misc]
+        found = {key: attempt(_detail, None, exc, path) for key, path in self.details}
         return safe_details({key: value for key, value in found.items() if value not in (None, "")}) or None
 
 
-def _detail(value: object) -> object:
+def _detail(exc: BaseException, path: tuple[str, ...]) -> object:
+    value = _read(exc, path)
     return value if isinstance(value, (bool, int, float, str)) else show_value(value)
 
 
@@ -225,7 +229,7 @@ class ErrorMap:
             raise ValueError(
                 f"code {code} means category {known!r} already and cannot mean {category!r} too: use another code"
             )
-        if isinstance(retryable, bool) is False:
+        if not isinstance(retryable, bool):
             raise ValueError(f"retryable must be True or False, not {retryable!r}")
         if retry_after is not None and not retryable:
             raise ValueError(f"retry_after for {code} needs retryable=True: without it the wait says nothing")
@@ -290,7 +294,7 @@ class ErrorMap:
         for key, entry in self._entries.items():
             if isinstance(key, str):
                 module, _, name = key.rpartition(".")
-                value = attempt(lambda m=module, n=name: getattr(sys.modules.get(m), n, None), None)  # type: ignore[misc]
+                value = attempt(getattr, None, sys.modules.get(module), name, None)
                 if isinstance(value, type):
                     found.setdefault(value, entry)
         return found
@@ -306,10 +310,10 @@ def _name(key: type[BaseException] | str) -> str:
     return key if isinstance(key, str) else f"{key.__module__}.{key.__qualname__}"
 
 
-def _details(code: str, details: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _details(code: str, details: Iterable[str] | Mapping[str, str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if isinstance(details, str):
         raise ValueError(f"details of {code} must be a list of attribute names, not the text {details!r}")
-    pairs = details.items() if isinstance(details, Mapping) else [(name, name) for name in details]  # type: ignore[attr-defined]
+    pairs = details.items() if isinstance(details, Mapping) else [(name, name) for name in details]
     checked = []
     for key, path in pairs:
         match = _PATH.match(f"exc.{path}")

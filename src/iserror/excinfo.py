@@ -16,7 +16,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from iserror.attempt import attempt
-from iserror.problem import MAX_CHAIN, Group, came_from, text_of
+from iserror.problem import MAX_CHAIN, Group, came_from, members, text_of
 from iserror.redact import redact_text
 
 MAX_FRAMES: Final = 60
@@ -48,12 +48,12 @@ def _describe(exc: BaseException, seen: set[int], depth: int) -> list[dict[str, 
         item: dict[str, Any] = {"type": _type_name(link), "message": log_text(_message(link))}
         if relation:
             item["relation"] = relation
-        notes = attempt(lambda link=link: _notes(link), None)  # type: ignore[misc]
+        notes = attempt(_notes, None, link)
         if notes:
             item["notes"] = notes
         item["frames"] = list(_frames(_TRACEBACK(link)))
         if issubclass(type(link), Group):
-            inner = attempt(lambda link=link: list(link.exceptions), [])  # type: ignore[misc]
+            inner = members(link)
             chains = [_describe(leaf, seen, depth + 1) for leaf in inner[:MAX_GROUP]] if depth < MAX_DEPTH else []
             item["exceptions"] = [chain for chain in chains if chain]
             if len(item["exceptions"]) < len(inner):
@@ -77,7 +77,7 @@ def _type_name(exc: BaseException) -> str:
 
 def _message(exc: BaseException) -> str:
     """The exception's text; of pydantic's errors, which quote the values they refuse, places and rules only."""
-    return attempt(lambda: _rules(exc), "") if isinstance(exc, ValidationError) else text_of(exc)
+    return attempt(_rules, "", exc) if isinstance(exc, ValidationError) else text_of(exc)
 
 
 def _rules(exc: ValidationError) -> str:

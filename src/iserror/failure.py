@@ -122,7 +122,7 @@ class Failure(BaseModel):
 
         Its texts are redacted and cleaned again: the sender is not this process.
         """
-        return attempt(lambda: cls._read(envelope), None) if isinstance(envelope, Mapping) else None
+        return attempt(cls._read, None, envelope) if isinstance(envelope, Mapping) else None
 
     @classmethod
     def _read(cls, envelope: Mapping[str, Any]) -> Failure:
@@ -351,7 +351,7 @@ def bound_class(cls: type[ToolFailure] = ToolFailure) -> type[ToolFailure]:
     hosts = host_tool_errors()
     missing = tuple(host for host in hosts if not issubclass(cls, host))
     # An author's subclass may ask for what this does not know; it stays as it is then.
-    return attempt(lambda: _bound_class(cast(Any, cls), missing), cls) if missing else cls
+    return attempt(_bound_class, cls, cast(Any, cls), missing) if missing else cls
 
 
 @lru_cache(maxsize=256)

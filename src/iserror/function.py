@@ -187,10 +187,7 @@ def _async_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Calla
         except BaseException as exc:
             failed = failure_for(call, mine, options, exc)
         finally:
-            if mine:
-                call.leave()
-            else:
-                call.inside -= 1
+            end(call, mine)
         try:
             raise failed
         finally:
@@ -215,10 +212,7 @@ def _sync_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Callab
         except BaseException as exc:
             failed = failure_for(call, mine, options, exc)
         finally:
-            if mine:
-                call.leave()
-            else:
-                call.inside -= 1
+            end(call, mine)
         try:
             raise failed
         finally:
@@ -257,10 +251,7 @@ def _generator_wrapper(fn: Callable[..., Any], options: Options, name: str) -> C
         except BaseException as exc:
             failed = failure_for(call, mine, options, exc)
         finally:
-            if mine:
-                call.leave()
-            else:
-                call.inside -= 1
+            end(call, mine)
         try:
             raise failed
         finally:
@@ -299,10 +290,7 @@ def _asyncgen_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Ca
         except BaseException as exc:
             failed = failure_for(call, mine, options, exc)
         finally:
-            if mine:
-                call.leave()
-            else:
-                call.inside -= 1
+            end(call, mine)
         try:
             raise failed
         finally:
@@ -345,6 +333,14 @@ def resume(call: Call, mine: bool) -> None:
     """Step back in."""
     if mine:
         call.enter()
+
+
+def end(call: Call, mine: bool) -> None:
+    """Leave the body, and the call with it where that is the function's own."""
+    if mine:
+        call.leave()
+    else:
+        call.inside -= 1
 
 
 def accepted(call: Call, result: Any) -> Any:

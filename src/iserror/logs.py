@@ -264,12 +264,12 @@ def keep_off_stdout() -> None:
 
 def emit(level: str, event: str, fields: EventDict) -> None:
     """Write one line; returns once the operating system has it. Never raises."""
-    if not attempt(lambda: _emit(level, event, fields), False):
+    if not attempt(_emit, False, level, event, fields):
         tell_once("emit", "a log line could not be made or written; results are not affected")
 
 
 def _emit(level: str, event: str, fields: EventDict) -> bool:
-    if not _State.configured and configured_by_user() and attempt(lambda: _to_user(level, event, fields), False):
+    if not _State.configured and configured_by_user() and attempt(_to_user, False, level, event, fields):
         return True
     line = _to_json(None, level, _stamp(None, level, {"event": event, **fields}))
     for sink in _State.sinks:
@@ -302,7 +302,7 @@ def _to_user(level: str, event: str, fields: EventDict) -> bool:
 
 def _writes_to_stdout(factory: Callable[..., Any]) -> bool:
     # A factory with a signature of its own makes loggers that are not ours to judge.
-    inner: object = attempt(lambda: factory("iserror"), None)
+    inner: object = attempt(factory, None, "iserror")
     if isinstance(inner, logging.Logger):
         logger: logging.Logger | None = inner
         while logger is not None:

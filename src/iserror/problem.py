@@ -218,7 +218,7 @@ def of_entry(entry: Entry, exc: BaseException) -> Problem:
 
 def text_of(exc: BaseException) -> str:
     """`str(exc)`, whatever it does."""
-    return attempt(lambda: str(exc), "")
+    return attempt(str, "", exc)
 
 
 def protocol_error_data(exc: BaseException) -> tuple[int, str, Any] | None:
@@ -285,6 +285,11 @@ def raised_by_sdk(exc: BaseException) -> bool:
     return _package(module) in _HOSTS and not module.startswith(_ON_PURPOSE)
 
 
+def members(group: Any) -> tuple[BaseException, ...]:
+    """The exceptions of a group, whatever its class makes of the attribute."""
+    return attempt(lambda: tuple(group.exceptions), ())
+
+
 def leaves(group: BaseException) -> Iterator[BaseException]:
     """The exceptions inside nested groups, in order, each once, a hundred at most."""
     stack, seen, count = [group], set(), 0
@@ -294,7 +299,7 @@ def leaves(group: BaseException) -> Iterator[BaseException]:
             continue
         seen.add(id(exc))
         if isinstance(exc, Group):
-            stack.extend(reversed(attempt(lambda exc=exc: tuple(exc.exceptions), ())))  # type: ignore[misc]
+            stack.extend(reversed(members(exc)))
         else:
             count += 1
             yield exc
@@ -307,7 +312,7 @@ def resolve(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | ProtocolP
     """
     if not issubclass(type(exc), (Exception, Group)):
         return crash(exc)
-    return attempt(lambda: _resolve(exc, maps), crash(exc))
+    return attempt(_resolve, crash(exc), exc, maps)
 
 
 def _resolve(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | ProtocolProblem:

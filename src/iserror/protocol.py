@@ -78,7 +78,7 @@ def json_size(value: Any) -> int:
 
 def safe_data(call: Call, problem: ProtocolProblem) -> Any:
     """`data` redacted, bounded, JSON-safe, with the request id where it is absent or an object."""
-    if problem.code in _SHAPES and problem.data is not None and _is_in_shape(problem.code, problem.data):
+    if problem.data is not None and _is_in_shape(problem.code, problem.data):
         return problem.data
     ids: dict[str, Any] = {REQUEST_ID_KEY: call.request_id}
     if problem.failure is not None:

@@ -35,23 +35,22 @@ def report(call: Call, *, handled: str | None = None) -> None:
     if not isinstance(problem, Problem) or failure is None:
         return
     call.root.told(problem)
-    more: dict[str, Any] = {"fields": list(problem.fields)} if problem.fields else {}
-    if handled:
-        more["handled"] = handled
-    if problem.envelope is not None and failure.request_id != call.request_id:
-        more["upstream_request_id"] = failure.request_id
-    line = _line(call, problem.exception)
-    line.update(
+    upstream = failure.request_id if problem.envelope is not None and failure.request_id != call.request_id else None
+    line = _line(
+        call,
+        problem.exception,
         code=failure.code,
         category=failure.category,
         retryable=failure.retryable,
         outcome=failure.outcome,
         mapped=problem.mapped,
-        **more,
+        fields=list(problem.fields) or None,
+        handled=handled,
+        upstream_request_id=upstream,
     )
     if problem.refused:
         _hide_arguments(line, failure)
-    emit("error" if problem.is_crash else "warning", "tool_failed", _exception_last(line))
+    emit("error" if problem.is_crash else "warning", "tool_failed", line)
     hook = call.guard.on_error
     if hook is not None:
         exception = problem.exception if problem.exception is not None else Exception(failure.text)
@@ -63,22 +62,23 @@ def report(call: Call, *, handled: str | None = None) -> None:
 
 def report_protocol(call: Call, problem: ProtocolProblem, *, level: str = "warning") -> None:
     """Log an error that leaves as a JSON-RPC error."""
-    line = _line(call, problem.exception)
     refused = call.problem
     fields = refused.fields if isinstance(refused, Problem) else ()
     category = BUILT_IN.get(problem.name or "") or _CATEGORIES.get(problem.code, "unknown")
-    line.update(
+    line = _line(
+        call,
+        problem.exception,
         jsonrpc_error_code=problem.code,
         code=problem.name or str(problem.code),
         category=category,
         retryable=False,
         outcome=default_outcome(category) if call.effect == "write" else "not_applied",
         mapped=False,
-        **({"fields": list(fields)} if fields else {}),
+        fields=list(fields) or None,
     )
     if problem.failure is not None:
         _hide_arguments(line, problem.failure)
-    emit(level, "protocol_error", _exception_last(line))
+    emit(level, "protocol_error", line)
     mark_span(problem.name or str(problem.code))
 
 
@@ -90,12 +90,12 @@ def _hide_arguments(line: dict[str, Any], failure: Failure) -> None:
 
 def report_cancelled(call: Call) -> None:
     """Log that a call ended because its caller gave it up: no failure, and no answer."""
-    emit("info", "tool_cancelled", _line(call, None))
+    emit("info", "tool_cancelled", _line(call))
 
 
 def report_returned(call: Call) -> None:
     """Log that a tool's success reads like an error: its author should raise instead."""
-    emit("warning", "error_returned", _line(call, None))
+    emit("warning", "error_returned", _line(call))
 
 
 def mark_span(code: str) -> None:
@@ -117,7 +117,8 @@ def mark_span(code: str) -> None:
     attempt(mark, None)
 
 
-def _line(call: Call, exc: BaseException | None) -> dict[str, Any]:
+def _line(call: Call, exc: BaseException | None = None, **more: Any) -> dict[str, Any]:
+    """The fields of a line; what is None is left out. The exception comes last, where it is out of the eye's way."""
     arguments = call.arguments
     line: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
@@ -133,15 +134,9 @@ def _line(call: Call, exc: BaseException | None) -> dict[str, Any]:
     }
     if call.guard.log_arguments and arguments is not None:
         line["arguments"] = redact(dict(arguments), profile="log")
+    line.update(more)
     if exc is not None:
         # Of an object that resists being described, the type at least.
         least = [{"type": type(exc).__qualname__, "message": "", "frames": []}]
-        line["exception"] = attempt(lambda: describe(exc), least)
+        line["exception"] = attempt(describe, least, exc)
     return {key: value for key, value in line.items() if value is not None}
-
-
-def _exception_last(line: dict[str, Any]) -> dict[str, Any]:
-    """The longest part at the end, where it is out of the way of the eye."""
-    if "exception" in line:
-        line["exception"] = line.pop("exception")
-    return line

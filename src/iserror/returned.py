@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from iserror.attempt import attempt
+from iserror.attempt import attempt, either
 from iserror.failure import Failure
 from iserror.logs import tell_once
 from iserror.problem import Problem, built_in
@@ -35,9 +35,7 @@ def is_result_type(kind: Hashable) -> bool:
 
 def is_error_flag(value: Any) -> bool:
     """Whether a host's result object says that it is an error."""
-    flag = getattr(value, "is_error", None)
-    # The older name second: fastmcp 4 warns when it is read from the newer class.
-    return (getattr(value, "isError", None) if flag is None else flag) is True
+    return either(value, "is_error", "isError") is True
 
 
 def from_result(value: Any) -> Problem | None:

@@ -98,7 +98,7 @@ class Views:
         if made is not None and made[0]() is tool and made[1] is guard and _is_unchanged(made[2], tool.__dict__):
             return made[3]
         # A tool that no view can be made of runs as it is: the wire layer still answers for it.
-        return attempt(lambda: self._make(host, tool, guard), tool)
+        return attempt(self._make, tool, host, tool, guard)
 
     def _make(self, host: ToolHost, tool: Any, guard: ToolErrors | None) -> Any:
         seen = _with_body(tool, guard)
@@ -213,7 +213,7 @@ def _begin(call: Call, layer: Layer, arguments: Mapping[str, Any]) -> None:
 
 def _failed(call: Call, layer: Layer, exc: BaseException) -> BaseException:
     """What to answer for an exception that came out of a tool object."""
-    found = attempt(lambda exc=exc: _problem(call, layer, exc), crash(exc))  # type: ignore[misc]
+    found = attempt(_problem, crash(exc), call, layer, exc)
     return call.fail(found) if isinstance(found, Problem) else found
 
 

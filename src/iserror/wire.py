@@ -79,7 +79,7 @@ async def serve(host: WireHost, call: Call, invoke: Callable[[], Awaitable[R]]) 
                 await anyio.lowlevel.checkpoint()
         except BaseException as exc:
             ended = exc
-        settled = attempt(lambda: _settle(host, call, result, ended), _UNSETTLED)
+        settled = attempt(_settle, _UNSETTLED, host, call, result, ended)
         if settled is _UNSETTLED:
             # The guard never fails: whatever went wrong in it makes the call a crash like any other.
             settled = answer(host, call, crash(ended or RuntimeError("the call could not be settled")))

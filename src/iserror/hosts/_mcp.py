@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+from iserror.attempt import either
 from iserror.call import Call, current, parse_traceparent
 from iserror.failure import host_tool_errors, safe_name
 from iserror.guard import ToolErrors
@@ -83,7 +84,7 @@ def hook_tool_manager(server: Any) -> None:
 def in_process(server: Any, guard: ToolErrors, name: object, arguments: object) -> Iterator[None]:
     """Open a call for a dispatch that no client asked for."""
     call = new_call(guard, name, arguments, None)
-    call.facts = lambda: {"server": getattr(server, "name", None)}  # type: ignore[method-assign]
+    call.facts = lambda: {"server": getattr(server, "name", None)}
     call.awaiting = True
     call.enter()
     try:
@@ -174,9 +175,16 @@ def foreign(value: object) -> str | None:
     return None if value is None else safe_name(redact_text(str(value)[:1_000], profile="log")) or None
 
 
-def client_name(info: Any) -> str | None:
-    """`name/version` of a client, as it gave itself out."""
-    return None if info is None else foreign(f"{getattr(info, 'name', '')}/{getattr(info, 'version', '')}")
+def facts(server: str, context: Any) -> dict[str, Any]:
+    """What the SDK's request context tells, for the log: the client as it gave itself out, and its session."""
+    headers = getattr(getattr(context, "request", None), "headers", None)
+    client = either(getattr(getattr(context, "session", None), "client_params", None), "client_info", "clientInfo")
+    who = None if client is None else f"{getattr(client, 'name', '')}/{getattr(client, 'version', '')}"
+    return {
+        "server": server,
+        "session_id": None if headers is None else foreign(headers.get("mcp-session-id")),
+        "client": foreign(who),
+    }
 
 
 class _Hush(logging.Filter):

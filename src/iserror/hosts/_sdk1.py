@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jsonschema.validators import validator_for
 from mcp import types
 from mcp.server.lowlevel.server import request_ctx
 from mcp.shared.exceptions import McpError
@@ -19,9 +18,9 @@ from mcp.shared.version import SUPPORTED_PROTOCOL_VERSIONS
 from iserror.arguments import reasons_of_json
 from iserror.call import Call
 from iserror.guard import ToolErrors
-from iserror.hosts._mcp import client_name, foreign, new_call, served
-from iserror.output import OutputSchemaError, describe_error
+from iserror.hosts._mcp import facts, new_call, served
 from iserror.problem import Problem, invalid_arguments, invalid_output
+from iserror.schema import OutputSchemaError, describe_error
 from iserror.wire import serve
 
 # Without an MCP-Protocol-Version header (specification 2025-06-18, transports, protocol version header).
@@ -94,8 +93,7 @@ def _schema_problem(lowlevel: Any, call: Call, message: str, error: Any) -> Prob
         )
     tool = lowlevel._tool_cache[call.tool]
     call.output_schema, call.annotations = tool.outputSchema, tool.annotations
-    errors = validator_for(tool.inputSchema)(tool.inputSchema).iter_errors(dict(call.arguments or {}))
-    return invalid_arguments(reasons_of_json(errors, tool.inputSchema), None)
+    return invalid_arguments(reasons_of_json(tool.inputSchema, dict(call.arguments or {})), None)
 
 
 def _open(lowlevel: Any, guard: ToolErrors, request: types.CallToolRequest) -> Call:
@@ -106,7 +104,7 @@ def _open(lowlevel: Any, guard: ToolErrors, request: types.CallToolRequest) -> C
     call = new_call(guard, request.params.name, request.params.arguments or {}, sent, jsonrpc_id)
     if context is not None:
         call.protocol_version = protocol_version(context)
-    call.facts = lambda: _facts(lowlevel, context)  # type: ignore[method-assign]
+    call.facts = lambda: facts(lowlevel.name, context)
     return call
 
 
@@ -120,13 +118,3 @@ def protocol_version(context: Any) -> str | None:
     if headers is None:
         return None
     return headers.get("mcp-protocol-version") or DEFAULT_HTTP_VERSION
-
-
-def _facts(lowlevel: Any, context: Any) -> dict[str, Any]:
-    facts: dict[str, Any] = {"server": lowlevel.name}
-    if context is not None:
-        headers = getattr(context.request, "headers", None)
-        params = getattr(context.session, "client_params", None)
-        facts["session_id"] = foreign(headers.get("mcp-session-id")) if headers is not None else None
-        facts["client"] = client_name(getattr(params, "clientInfo", None))
-    return facts

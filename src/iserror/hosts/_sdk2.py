@@ -15,7 +15,7 @@ from pydantic import BaseModel, RootModel
 
 from iserror.call import Call
 from iserror.guard import ToolErrors
-from iserror.hosts._mcp import client_name, foreign, new_call
+from iserror.hosts._mcp import facts, new_call
 from iserror.protocol import STATELESS_REVISION
 from iserror.returned import is_error_flag
 from iserror.wire import serve
@@ -83,18 +83,9 @@ class CallMiddleware:
         params = ctx.params or {}
         call = new_call(self.guard, params.get("name"), params.get("arguments") or {}, ctx.meta, ctx.request_id)
         call.protocol_version = ctx.protocol_version
-        call.facts = lambda: self._facts(ctx)  # type: ignore[method-assign]
+        call.facts = lambda: facts(self.lowlevel.name, ctx)
         result: HandlerResult = await serve(self.wire, call, lambda: call_next(ctx))
         return result
-
-    def _facts(self, ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
-        headers = getattr(ctx.request, "headers", None)
-        info = getattr(getattr(ctx.session, "client_params", None), "client_info", None)
-        return {
-            "server": self.lowlevel.name,
-            "session_id": foreign(headers.get("mcp-session-id")) if headers is not None else None,
-            "client": client_name(info),
-        }
 
 
 def add_middleware(lowlevel: Any, guard: ToolErrors, wire: Wire, before: Callable[[], None]) -> None:

@@ -22,9 +22,9 @@ from iserror.failure import ToolFailure
 from iserror.function import is_guarded
 from iserror.guard import ToolErrors
 from iserror.hosts._mcp import HOOKED, guard_of, hook_dispatch, hush, look_up
-from iserror.output import schema_error
 from iserror.problem import protocol_error_data, raised_in, validated_by_host
 from iserror.report import mark_span
+from iserror.schema import schema_error
 from iserror.toolrun import Views
 
 ON_SDK_1: Final = int(version("mcp").partition(".")[0]) < 2

@@ -1,8 +1,9 @@
-"""Check a result against its tool's output schema, where the host does not."""
+"""JSON Schema: what a tool's schema has against its arguments or its result, where the host does not say."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any, Final
 
 MAX_CACHED: Final = 1_000
@@ -27,10 +28,15 @@ def schema_error(schema: Any, value: Any) -> BaseException | None:
     if value is None:
         return OutputSchemaError("the tool has an output schema and its result no structured content")
     try:
-        error = next(_validator(schema).iter_errors(value), None)
+        error = next(violations(schema, value), None)
     except Exception:  # a schema with a reference that leads nowhere, a regex that does not compile
         return None
     return None if error is None else OutputSchemaError(describe_error(error))
+
+
+def violations(schema: Any, value: Any) -> Iterator[Any]:
+    """Yield jsonschema's errors; it raises its own exceptions for a schema that cannot be used."""
+    yield from _validator(schema).iter_errors(value)
 
 
 def describe_error(error: Any) -> str:
