@@ -1,0 +1,173 @@
+"""Credentials told by their format, as their owners document it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from iserror.redact.names import is_random
+from iserror.redact.rule import START, Rule
+
+# The tail of a shortened token (`sk-proj-abc...xyz`) is secret too.
+CUT = r"(?:(?:\.{3}|…|\*{3,})[\w/+=-]{3,})?"
+
+# Tokens that their owner gave a prefix; a body of sixteen characters or more follows.
+_PREFIXES = {
+    "anthropic_key": "sk-ant-",
+    "openai_key": "sk-proj- sk-svcacct- sk-admin- sk-or-v1- sk-lf-",
+    "github_token": "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
+    "gitlab_token": "glpat- gloas- gldt- glrt- glrtr- glcbt- glptt- glft- glimt- glagent- glwt- glsoat- "
+    "glffct- GR1348941",
+    "google_key": "AIza ya29. GOCSPX- 1//0 AQ.Ab GOOG1",
+    "slack_token": "xoxa- xoxb- xoxc- xoxd- xoxe- xoxe.xoxp- xoxe.xoxb- xoxp- xoxr- xoxs- xapp-",
+    "stripe_key": "sk_live_ sk_test_ rk_live_ rk_test_",
+    "sendgrid_key": "SG.",
+    "mail_key": "xkeysib- xsmtpsib- re_ md-",
+    "npm_token": "npm_",
+    "package_token": "pypi-Ag rubygems_ oy2 cio CLOJARS_ AKCp cmVmdGtu",
+    "docker_token": "dckr_pat_ dckr_oat_",
+    "huggingface_token": "hf_ api_org_",
+    "digitalocean_token": "dop_v1_ doo_v1_ dor_v1_ dos_v1_ dot_v1_",
+    "shopify_token": "shpat_ shpca_ shppa_ shpss_ shpua_ shptka_",
+    "square_token": "sq0atp- sq0csp- sq0idp- EAAA EAAl",
+    "facebook_token": "EAAC EAAB EAAG EAAD",
+    "atlassian_token": "ATATT3 ATCTT3 ATBB ATCBB",
+    "vault_token": "hvs. hvb. hvr.",
+    "ai_key": (
+        "xai- gsk_ pplx- r8_ nvapi- lsv2_pt_ lsv2_sk_ pcsk_ tvly- fc- e2b_ jina_ csk- fw_ tgp_v1_ "
+        "apify_api_ rpa_ "
+        "wandb_v1_ sk_ co_ sk-"
+    ),
+    "cloud_token": (
+        "dapi dkea dose HRKU- fo1_ fm1_ fm2_ FlyV1 nfp_ nfc_ nfo_ nfu_ nfb_ sbp_ sb_secret_ pscale_tkn_ "
+        "pscale_pw_ "
+        "pscale_oauth_ napi_ npg_ tskey- pul- vcp_ vci_ vca_ vcr_ vck_ cfut_ cfat_ cfk_ v1.0- "
+        "ocid1.credential "
+        "LTAI AKID t1. y0_ AQVN ory_ sha256~ "
+    ),
+    "vendor_token": (
+        "glc_ glsa_ NRAK- NRII- NRAA- NRRA- sntrys_ sntryu_ sntrya_ lin_api_ lin_oauth_ ntn_ secret_ "
+        "figd_ figo_ figu_ figr_ "
+        "ops_eyJ PMAK- access-sandbox- access-development- access-production- access_token$ sl.u. sl.B "
+        "dt0c01. dt0s01. "
+        "EZAK EZTK FLWSECK- FLWSECK_TEST- duffel_live_ duffel_test_ CFPAT- fio-u- pnu_ rdme_ sgp_ tfp_ "
+        "CCIPAT_ CCIPRJ_ bkua_ "
+        "sqp_ squ_ sqa_ phx_ aio_ rzp_live_ rzp_test_ shippo_live_ shippo_test_ "
+        "AGE-SECRET-KEY-1 pat-na1- pat-eu1- sdk- api- mob- patt_ pk_live_sk_ oauth2_ ghcr_ tok_live_ "
+        "key_live_ lip_ api_live_ "
+        "test_sk_ live_sk_ hcaik_ hcalk_ rnd_ ubi_ dnkey- Zapier- TK-"
+    ),
+}
+
+# The other formats: gates (separated by spaces), the length of the shortest, and a pattern.
+_FORMATS = {
+    "stripe_key": ("whsec_", 20, r"whsec_[\w+/=-]{20,}"),
+    "jwt": (
+        "eyj",
+        16,
+        START + r"eyJ[\w-]{8,4096}(?:\.|%2E)(?=\.?[\w-]{2})[\w-]{0,8192}(?:(?:\.|"
+        r"%2E)[\w-]{0,8192}){0,3}",
+    ),
+    "aws_session_token": (
+        "igojb3jpz2lu iqojb3jpz2lu fwogzxivyxdz fqogzxivyxdz absk bedrock-api-key-",
+        16,
+        START + r"(?:I[Qg]oJb3JpZ2lu|F[wQ]oGZXIvYXdz|ABSK|bedrock-api-key-)[\w+/=%-]{20,}",
+    ),
+    "aws_key": (
+        "akia asia abia acca",
+        20,
+        r"(?:AKIA|ASIA|ABIA|ACCA)(?:(?<![A-Za-z0-9]....)|(?<=\\[nrt]....))[A-Z0-9]{16}(?![A-Z0-9])"
+        r"(?:[\"']?[ ,:;/|]{1,3}[\"']?[\w/+]{40}(?![\w/+=]))?",
+    ),
+    "google_key": ("aaaa goog", 24, r"AAAA[\w-]{7}:[\w-]{100,}|GOOG[A-Z0-9]{20,60}"),
+    "slack_webhook": (
+        "hooks.slack",
+        0,
+        r"hooks\.slack(?:-gov)?\.com/(?:services|triggers|"
+        r"workflows)/(?P<v>[\w/-]{16,})",
+    ),
+    "discord_webhook": ("/webhooks/", 0, r"discord(?:app)?\.com/api(?:/v\d+)?/webhooks/(?P<v>[\w/-]{20,})"),
+    "webhook": (
+        "webhook hook/ hooks/ hc-ping.com",
+        0,
+        r"webhook\.office\.com/webhookb2/(?P<v>[\w@/-]{36,})|hooks\.zapier\.com/hooks/catch/(?P<w>[\w/]{6,})|"
+        r"/(?:open-apis/bot/v2/hook|hooks?|hc-ping\.com|webhooks?)/(?P<x>[A-Za-z0-9-]{20,})",
+    ),
+    "twilio_key": ("sk", 34, r"SK(?:(?<![A-Za-z0-9]..)|(?<=\\[nrt]..))[0-9a-fA-F]{32}(?![0-9A-Za-z])"),
+    "mail_key": (
+        "key- -us -",
+        36,
+        r"(?:key-[0-9a-f]{32}|[0-9a-f](?<![\w-].)[0-9a-f]{31}-(?:us\d{1,2}|"
+        r"[0-9a-f]{8}-[0-9a-f]{8}))(?![\w-])",
+    ),
+    "telegram_token": (":a", 35, r"(?<!\d)\d{6,12}:A[\w-]{34}(?![\w-])"),
+    "discord_token": (
+        ".",
+        58,
+        r"[MNO](?:(?<![\w-].)|(?<=\\[nrt].))[\w-]{22,27}\.[\w-]{6,7}\.[\w-]{27,}|"
+        r"mfa\.[\w-]{80,}",
+    ),
+    "azure_secret": (
+        "q~ azdo jqqj99 azfu +a",
+        0,
+        r"[\w.~-]{3}\dQ~[\w.~-]{30,}|[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}|"
+        r"[A-Za-z0-9]{50,56}JQQJ99[A-Za-z0-9]{20,}|"
+        r"[\w-]{40,48}AzFu[\w-]{4,8}={0,2}|[\w/+]{30,76}\+(?:ASt|ARm|ASb|AEh|AIo|ACR|ABa)[\w/+]{4,12}={0,2}",
+    ),
+    "vendor_token": (
+        ".atlasv1. mmk nral .hcp. pat sk.eyj dp.",
+        34,
+        START + r"(?:\w{14}\.(?:atlasv1|hcp)\.[\w-]{50,}|\w{6}_\w{29}_mmk|[0-9a-f]{36,40}NRAL|"
+        r"pat[A-Za-z0-9]{14}\.[0-9a-f]{60,}|"
+        r"sk\.eyJ[\w.-]{20,}|dp\.[a-z]{2,5}\.[\w.-]{36,})",
+    ),
+    "asana_token": ("/", 32, r"(?<![\w/])[12]/\d{12,20}(?:/\d{12,20})?:[0-9a-f]{32}"),
+    # A shape that many vendors chose: name_live_..., name-pat-..., name_v1_...
+    "prefixed_token": (
+        "_live_ _test_ _pat_ _sk_ _secret_ _api_ _key_ _token_ _v1_ -pat- -sk- -api- -key- -token-",
+        24,
+        START + r"[A-Za-z][A-Za-z0-9]{1,15}[_-](?:live|test|pat|sk|secret|api|key|token|"
+        r"v1)[_-](?:[a-z]{2,8}[_-])?[A-Za-z0-9]{20,}",
+    ),
+    "password_hash": (
+        "$ } scram-",
+        0,
+        r"\$(?:2[abxy]?|[1567y]|gy|apr1|argon2(?:id|i|d)|scrypt|pbkdf2[\w-]*|bcrypt[\w-]*|"
+        r"md5)\$[^\s\"'<>;]{8,512}|"
+        r"(?:pbkdf2|argon2|bcrypt|scrypt|md5|sha1|sha256|"
+        r"sha512)(?:[_:]\w+){0,4}\$[^\s\"'<>;$]{1,64}\$[^\s\"'<>;]{8,512}|"
+        r"\{S?(?:SHA|MD5|CRYPT)\d{0,3}\}[\w+/=$.]{16,}|SCRAM-SHA-\d+\$[\w+/=$:]{20,}",
+    ),
+}
+
+_PEM = (
+    r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}(?:(?:[^-]|"
+    r"-(?!---)){0,32768}-{4,5} ?END [A-Z0-9 ]{1,60}-{4,5}|"
+    r"(?:(?:\s|\\[nr])*[\w+/=]{16,100}){0,400}(?:(?:\s|\\[nr])*[\w+/]{1,100}=*(?![\w ]))?)"  # cut off: no END
+)
+
+
+def _has_body(m: re.Match[str]) -> bool:
+    body = m["body"]
+    return (sum(c.isdigit() for c in body) > 1 or is_random(body)) and (
+        m["p"] not in ("sk-", "sk_", "co_") or is_random(body)
+    )
+
+
+def rules() -> Iterator[Rule]:
+    yield Rule("private_key", "private_key", _PEM, ("private key",))
+    putty = r"Private-Lines: \d+(?P<v>(?:\s|\\[nr])+(?:[\w+/=]{16,80}(?:\s|\\[nr])*){1,200})"
+    yield Rule("putty_key", "private_key", putty, ("private-lines",))
+    jwk = r"\"(?:d|p|q|dp|dq|qi|k)\\?\"\s?:\s?\\?\"(?P<v>[\w-]{20,2000})"
+    yield Rule("jwk", "private_key", jwk, ("kty",))
+    for kind, prefixes in _PREFIXES.items():
+        starts = prefixes.split()
+        pattern = (
+            START + r"(?P<p>" + "|".join(map(re.escape, starts)) + r")(?P<body>[\w-]{14,}"
+            r"(?:[.~=$][\w-]{2,}){0,20}={0,2}|"
+            r"[\w-]{6,64}(?:[.~=$][\w-]{3,}){1,20}|[\w-]{6,}(?=\.{3}|…|\*{3}))" + CUT
+        )
+        yield Rule(kind, kind, pattern, starts=tuple(map(str.lower, starts)), run=16, check=_has_body)
+    for kind, (gates, run, pattern) in _FORMATS.items():
+        name = f"{kind}_format" if kind in _PREFIXES else kind
+        yield Rule(name, kind, f"(?:{pattern}){CUT}", tuple(gates.split()), run)

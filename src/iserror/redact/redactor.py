@@ -1,0 +1,222 @@
+"""A set of rules applied to texts and structures."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+
+from iserror.redact import formats, insides, personal, places
+from iserror.redact.names import counts, grade_of
+from iserror.redact.rule import FAILED, MARK, START, Profile, Rule, regex, replace_all
+from iserror.redact.text import bounded
+
+_PASSES, _SHORT = 5, 8_192  # a text of at most so many characters is gone through so many times
+_DEPTH, _NODES, _CHARS = 12, 5_000, 262_144  # bounds of one structure
+
+_RUN_CHARS = r"[\w.…*/$~-]*"
+_RUN = r"(?:\\[nrt]|%[0-9a-f]{2})?[\w.…*/$~-]{16,}"
+
+DEFAULT_RULES: tuple[Rule, ...] = (*formats.rules(), *places.rules(), *insides.rules(), *personal.rules())
+"""The rules of `redact_text`, in the order in which they are applied."""
+
+
+class _Gates:
+    """Which rules a text could concern. Sets of rules are the bits of a number."""
+
+    def __init__(self, rules: list[Rule]) -> None:
+        self.rules = rules
+        self.always = 0
+        self.words: dict[str, int] = {}
+        self.marked: dict[str, dict[str, int]] = {}  # by the first character that is no letter or digit
+        self.in_run: dict[str, int] = {}
+        self.starts: dict[str, dict[str, int]] = {}  # by the first two characters
+        for i, rule in enumerate(rules):
+            if is_late(rule) or not (rule.gates or rule.starts):
+                self.always |= 1 << i
+            for gate in rule.gates:
+                mark = regex(r"[^a-z0-9]").search(gate)
+                if rule.run and regex(_RUN_CHARS).fullmatch(gate):
+                    among = self.in_run
+                else:
+                    among = self.marked.setdefault(mark[0], {}) if mark else self.words
+                among[gate] = among.get(gate, 0) | 1 << i
+            for start in rule.starts:
+                among = self.starts.setdefault(start[:2], {})
+                among[start] = among.get(start, 0) | 1 << i
+
+    def open(self, text: str) -> Iterable[Rule]:
+        """Return the rules with an open gate, in their order."""
+        low = text.lower()
+        found = self.always
+        for gate, behind in self.words.items():
+            if gate in low:
+                found |= behind
+        for mark, gates in self.marked.items():
+            if mark in low:
+                for gate, behind in gates.items():
+                    if gate in low:
+                        found |= behind
+        longest = 0
+        runs = regex(_RUN).findall(low)
+        if runs:
+            longest = max(map(len, runs))
+            together = " ".join(runs)
+            for gate, behind in self.in_run.items():
+                if gate in together:
+                    found |= behind
+            for begin in regex(START + "(?=[a-z0-9]{2})").finditer(together):
+                at = begin.end()
+                starts = self.starts.get(together[at : at + 2])
+                if starts:
+                    for start, behind in starts.items():
+                        if together.startswith(start, at):
+                            found |= behind
+        opened = []
+        while found:
+            lowest = found & -found
+            rule = self.rules[lowest.bit_length() - 1]
+            if rule.run <= longest:
+                opened.append(rule)
+            found ^= lowest
+        return opened
+
+
+def is_late(rule: Rule) -> bool:
+    """Whether a rule reads the markers that other rules leave, so that its gates open while they are applied."""
+    return bool(rule.gates) and rule.gates[0].startswith(MARK)
+
+
+class Redactor:
+    """
+    An immutable, ordered set of rules.
+
+    Args:
+        rules: The rules, applied in this order; the default ones when left out.
+    """
+
+    def __init__(self, rules: Iterable[Rule] = DEFAULT_RULES) -> None:
+        self.rules: tuple[Rule, ...] = tuple(rules)
+        self._gates: dict[tuple[Profile, bool], _Gates] = {}
+
+    def add(self, *rules: Rule) -> Redactor:
+        """Return a redactor that applies `rules` before its own; a name already taken is a `ValueError`."""
+        names = [r.name for r in (*rules, *self.rules)]
+        if taken := sorted({n for n in names if names.count(n) > 1}):
+            raise ValueError(f"rule names must be unique: {', '.join(taken)}")
+        for rule in rules:
+            re.compile(rule.pattern)
+            if not re.fullmatch(r"\w+", rule.kind):
+                raise ValueError(f"a kind has letters, digits and underscores only: {rule.kind!r}")
+        return Redactor((*rules, *self.rules))
+
+    def remove(self, *names: str) -> Redactor:
+        """Return a redactor without the rules of these names; an unknown name is a `KeyError`."""
+        if unknown := set(names) - {r.name for r in self.rules}:
+            raise KeyError(", ".join(sorted(unknown)))
+        return Redactor(r for r in self.rules if r.name not in names)
+
+    def redact_text(self, text: str, *, profile: Profile = "model", pii: bool = False) -> str:
+        """Return `text` with each finding replaced by `[redacted:KIND]`; see the function of this name."""
+        try:
+            text = bounded(text)
+            # A marker ends with a bracket where a letter may have stood, so another rule can match beside it.
+            # Short texts are therefore gone through until nothing changes; long ones would only take longer.
+            for _ in range(_PASSES):
+                before = text
+                for rule in self._gates_of(profile, pii).open(text):
+                    if not is_late(rule) or any(gate in text for gate in rule.gates):
+                        text = replace_all(text, rule)
+                if text == before or len(before) > _SHORT:
+                    break
+            return bounded(text)
+        except Exception:
+            return FAILED
+
+    def _gates_of(self, profile: Profile, pii: bool) -> _Gates:
+        gates = self._gates.get((profile, pii))
+        if gates is None:
+            if profile not in ("model", "log"):
+                raise ValueError(f"unknown profile: {profile!r}")
+            gates = _Gates([r for r in self.rules if profile in r.profiles and (pii or not r.pii)])
+            self._gates[profile, pii] = gates
+        return gates
+
+    def redact(self, value: object, *, profile: Profile = "model", pii: bool = False) -> object:
+        """Return `value` as plain JSON data with its secrets replaced; see the function of this name."""
+        try:
+            return _Walk(self, profile, pii).plain(value, 0, "")
+        except Exception:
+            return FAILED
+
+
+class _Walk:
+    """One walk through one structure: what is left of its bounds, and the containers it stands in."""
+
+    def __init__(self, redactor: Redactor, profile: Profile, pii: bool) -> None:
+        self.redactor, self.profile, self.pii = redactor, profile, pii
+        self.nodes, self.chars = _NODES, _CHARS
+        self.above: set[int] = set()
+
+    def plain(self, value: object, depth: int, grade: str) -> object:
+        """Return `value` as JSON data; `grade` is that of the key above it."""
+        self.nodes -= 1
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return self.text(str.__str__(value), grade)
+        if isinstance(value, (int, float)):
+            return self.number(value, grade)
+        if id(value) in self.above:
+            return "[redacted:cycle]"
+        if depth >= _DEPTH or self.nodes <= 0:
+            return "[redacted:size]"
+        self.above.add(id(value))
+        try:
+            return self.container(value, depth, grade)
+        finally:
+            self.above.discard(id(value))
+
+    def container(self, value: object, depth: int, grade: str) -> object:
+        dump = getattr(type(value), "model_dump", None)
+        if callable(dump):
+            value = dump(value)
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            value = {f.name: getattr(value, f.name, None) for f in dataclasses.fields(value)}
+        if isinstance(value, Mapping):
+            result: dict[str, object] = {}
+            for key, item in value.items():
+                if self.nodes <= 0:
+                    result["…"] = "[redacted:size]"
+                    break
+                name = str.__str__(key) if isinstance(key, str) else str(self.plain(key, _DEPTH, ""))
+                own = "strong" if grade == "strong" else grade_of(name)
+                header = regex(r"(?:proxy-)?authorization|(?:set-)?cookies?").fullmatch(name.lower().replace("_", "-"))
+                result[self.text(name, "")] = self.plain(item, depth + 1, "strong" if header else own)
+            return result
+        if isinstance(value, (list, tuple, AbstractSet)):
+            items: list[object] = []
+            for item in value:
+                if self.nodes <= 0:
+                    items.append("[redacted:size]")
+                    break
+                items.append(self.plain(item, depth + 1, grade))
+            return items
+        return f"{MARK}{''.join(regex('[A-Za-z0-9_]').findall(type(value).__name__)) or 'object'}]"
+
+    def text(self, value: str, grade: str) -> str:
+        if self.chars <= 0:
+            return "[redacted:size]"
+        self.chars -= len(value)
+        if counts(grade, value.strip()):
+            return "[redacted:secret]"
+        return self.redactor.redact_text(value, profile=self.profile, pii=self.pii)
+
+    def number(self, value: int | float, grade: str) -> object:
+        if grade == "strong" or (grade == "digits" and counts(grade, str(value))):
+            return "[redacted:secret]"
+        if isinstance(value, float):
+            return float(value) if math.isfinite(value) else repr(float(value))
+        return int(value) if value.bit_length() <= 256 else "[redacted:int]"

@@ -1,0 +1,101 @@
+"""One rule of a redactor, and the markers that rules leave."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Final, Literal
+
+Profile = Literal["model", "log"]
+
+FAILED: Final = "[redacted]"
+MARK: Final = "[redacted:"
+MARKER: Final = r"\[redacted:\w{1,40}\]"
+
+# The start of a word, also after the `\\n` and `%3D` of escaped texts.
+START: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
+
+regex = lru_cache(maxsize=None)(re.compile)  # compiled at first use: importing the package stays cheap
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """
+    One named kind of finding.
+
+    Args:
+        name: Unique in a redactor; what `Redactor.remove` takes.
+        kind: What stands in the marker `[redacted:KIND]`: letters, digits and underscores, forty at most.
+        pattern: A regular expression. Of a match the first group that took part among `v`, `w` and `x` is
+            replaced, or the whole match. Bound its repetitions: texts are of anybody's making.
+        gates: Lower-case literals, one of which must occur in the lower-cased text; empty means always.
+        run: Length, in characters, that the longest run of word characters and `.*-/$~` in the text must have
+            for the rule to be tried; 16 or more, or 0 for any. Gates of only such characters must be in a run.
+        profiles: Where the rule holds.
+        pii: Whether it holds only with `pii=True`.
+        check: Says of a match whether it counts, where a pattern alone cannot.
+        find: Yields start and end of each finding itself, in place of `pattern`.
+        starts: Lower-case literals, one of which must begin a word within a run; letters or digits first.
+        about: What it finds, in a few words; for people.
+    """
+
+    name: str
+    kind: str
+    pattern: str = ""
+    gates: tuple[str, ...] = ()
+    run: int = 0
+    profiles: tuple[Profile, ...] = ("model", "log")
+    pii: bool = False
+    check: Callable[[re.Match[str]], bool] | None = None
+    find: Callable[[str], Iterable[tuple[int, int]]] | None = None
+    starts: tuple[str, ...] = ()
+    about: str = ""
+
+    def spans(self, text: str) -> Iterable[tuple[int, int]]:
+        """Yield start and end, in characters, of each finding in `text`, in order."""
+        if self.find is not None:
+            yield from self.find(text)
+            return
+        for m in regex(self.pattern).finditer(text):
+            if self.check is None or self.check(m):
+                yield m.span(group_of(m))
+
+
+def group_of(m: re.Match[str]) -> str | int:
+    """The group of a match that is the finding."""
+    return next((g for g in "vwx" if g in m.re.groupindex and m.start(g) >= 0), 0)
+
+
+def any_word(words: str) -> str:
+    """Spell a case-insensitive choice of words so that `re` can reject a position by its first character."""
+    return "(?:" + "|".join(f"[{w[0].lower()}{w[0].upper()}](?i:{w[1:]})" for w in words.split()) + ")"
+
+
+def has_marker(text: str) -> bool:
+    """Whether there is a whole marker in the text; the head of one alone proves nothing."""
+    return MARK in text and regex(MARKER).search(text) is not None
+
+
+def is_marked(text: str, start: int) -> bool:
+    """Whether a whole marker begins at `start` or surrounds it."""
+    opened = text.rfind("[", max(0, start - 60), start + 1)
+    if opened < 0 or not text.startswith(MARK, opened):
+        return False
+    whole = regex(MARKER).match(text, opened)
+    return whole is not None and start < whole.end()
+
+
+def replace_all(text: str, rule: Rule) -> str:
+    """Replace each finding of the rule in the text by its marker."""
+    parts: list[str] = []
+    end = 0
+    for start, stop in rule.spans(text):
+        if start < end or stop <= start or is_marked(text, start):
+            continue
+        between = text[end:start]
+        if not parts or between.strip():  # findings with only blanks between them share one marker
+            parts += (between, f"{MARK}{rule.kind}]")
+        end = stop
+    return "".join((*parts, text[end:])) if parts else text

@@ -1,0 +1,77 @@
+"""Texts before and after the rules: without what cannot be seen, and bounded."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iserror.redact.rule import FAILED, MARK, regex
+
+CAP: Final = 65_536  # characters of one text that are looked at
+
+
+class Safe(str):
+    """
+    A text that its author vouches for: it is shown as it is, neither redacted nor quoted.
+
+    An escape hatch, for a constant of the server's own that looks like something secret: a path inside a
+    container that the model is meant to use, an example token. Never wrap what came from outside. It counts as a
+    template's value, a message, a hint or a value of `details`; it is still made one line without invisible
+    characters and cut at the field's length. What is made of it (`f"{Safe(x)}"`, `+`, a pickled copy on the
+    wire) is an ordinary text again.
+    """
+
+    __slots__ = ()
+
+
+# Nothing wider than what terminals are really sent, lest a stray escape swallows the start of a name.
+_ANSI = (
+    r"(?:\x1b\[|\x9b)[0-?]{0,64}[!\"$'*]?[@-~]|\x1b[()*+][0-9A-Z]|"
+    r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"
+)
+# Controls, format characters that no script needs to be read, letters without ink, variation selectors, tags.
+_UNSEEN = (
+    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+
+
+def clean(text: str) -> str:
+    """Remove what cannot be seen and what is not UTF-8; newlines and tabs stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    if "\x1b" in text or not text.isascii():
+        text = regex(_ANSI).sub("", text)
+    text = regex("\r(?!\n)|[\x85\u2028\u2029]").sub("\n", text)
+    text = regex(_UNSEEN).sub("", regex("[\x0b\x0c]").sub(" ", text))
+    return regex("[\ud800-\udfff]").sub("\ufffd", text)
+
+
+def bounded(text: str) -> str:
+    """Clean `text` and cut it at the cap, together with its last word: that may be the head of a secret."""
+    seen = clean(text[: 2 * CAP])
+    if len(seen) <= CAP and len(text) <= 2 * CAP:
+        return seen
+    head = seen[: CAP - 2]
+    end = max(head.rfind(" "), head.rfind("\n"), head.rfind("\t"), head.rfind('","'), 0)
+    return f"{head[:end].rstrip()} …"
+
+
+def clean_line(text: str, limit: int) -> str:
+    """
+    Return `text` as one line of safe printable text of at most `limit` characters.
+
+    Control, ANSI, zero-width, bidirectional and tag characters are removed, every run of white space becomes
+    one blank, and a text that is cut ends with an ellipsis, never with a half of a `[redacted:KIND]` marker.
+    """
+    try:
+        line = " ".join(bounded(text).split())
+        if len(line) <= limit:
+            return line
+        line = line[: max(limit - 1, 0)]
+        half = line.rfind("[")
+        if half >= 0 and "]" not in line[half:] and (line.startswith(MARK, half) or MARK.startswith(line[half:])):
+            line = line[:half]
+        return (line.rstrip() + "…")[: max(limit, 0)]
+    except Exception:
+        return FAILED[: max(limit, 0)]
