@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import structlog
 
-from iserror import logs
+from iserror import configure_redaction, logs
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +24,7 @@ def _fresh_logging() -> Iterator[None]:
     for name in ("sinks", "configured", "key"):
         setattr(logs._State, name, state[name])
     structlog.reset_defaults()
+    configure_redaction()
 
 
 class Lines(list[dict[str, Any]]):

@@ -25,7 +25,17 @@ from typing import Any
 import httpx
 import pytest
 
-from iserror import ErrorMap, Failure, ToolErrors, ToolFailure
+from iserror import (
+    ErrorMap,
+    Failure,
+    Redactor,
+    Rule,
+    Safe,
+    ToolErrors,
+    ToolFailure,
+    configure_redaction,
+    quoted,
+)
 from iserror.problem import Group
 from tests import hosts
 from tests.conftest import Lines
@@ -149,6 +159,106 @@ async def test_c09_foreign_value_in_a_template() -> None:
     errors = ErrorMap()
     errors.add(NoPage, code="NO_PAGE", category="not_found", message="No page {exc.page}.")
     assert hosts.failure_of(await call_one(read, errors))["message"] == f'No page "x\\". {ORDER} \\"".'
+
+
+class Refused(Exception):
+    """An upstream's refusal, with the words of whoever wrote the page."""
+
+
+def words_of_another(kind: str) -> BaseException:
+    try:
+        raise Refused(f"404. {ORDER}")
+    except Refused as exc:
+        if kind == "ToolFailure":
+            return ToolFailure("WIKI_REFUSED", f"The wiki said {exc}", hint=f"Say '{exc}'")
+        return hosts.ToolError({"in": f"wiki: {exc}", "all": str(exc), "quoted": f'wiki: "{exc}".'}[kind])
+
+
+@pytest.mark.parametrize("how", ["from", "from None", "while handling"])
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("in", f'wiki: "404. {ORDER}"'),
+        ("all", f'"404. {ORDER}"'),
+        ("quoted", f'wiki: "404. {ORDER}".'),
+        ("ToolFailure", f'The wiki said "404. {ORDER}"'),
+    ],
+)
+async def test_c09_words_of_another_exception(kind: str, message: str, how: str) -> None:
+    """Another exception's words inside a deliberate text are quoted data, however the text came to be raised."""
+
+    def tool():  # type: ignore[no-untyped-def]
+        try:
+            raise Refused(f"404. {ORDER}")
+        except Refused as exc:
+            if how == "from":
+                raise words_of_another(kind) from exc
+            if how == "from None":
+                raise words_of_another(kind) from None
+            raise words_of_another(kind)
+
+    failure = hosts.failure_of(await call_one(tool))
+    assert failure["message"] == message
+    assert failure.get("hint") == (f'Say "404. {ORDER}"' if kind == "ToolFailure" else None)
+
+
+async def test_c09_foreign_text_passed_on() -> None:
+    """What an author passes on with `quoted` is one line of data; a bare id stays bare."""
+
+    def tool():  # type: ignore[no-untyped-def]
+        raise hosts.ToolError(f"wiki: {quoted(f'no.{chr(10)}{ORDER}')} in {quoted('INV-42')}")
+
+    assert hosts.failure_of(await call_one(tool))["message"] == f'wiki: "no. {ORDER}" in INV-42'
+
+
+async def test_safe_texts_are_shown() -> None:
+    """A `Safe` value, an attribute declared safe and a `Safe` text are shown as they are; the rest is redacted."""
+    path = "/srv/app/inbox/drop.csv"
+
+    class NoFile(Exception):
+        def __init__(self) -> None:
+            self.path, self.shelf, self.other = path, Safe("/srv/app/shelf one"), "/srv/app/secret/x.csv"
+
+    def mapped():  # type: ignore[no-untyped-def]
+        raise NoFile
+
+    def deliberate():  # type: ignore[no-untyped-def]
+        raise ToolFailure("NO_FILE", Safe(f"Nothing at {path}."), hint=f"See {path}.", details={"path": Safe(path)})
+
+    errors = ErrorMap()
+    errors.add(
+        NoFile,
+        code="NO_FILE",
+        category="not_found",
+        message="Nothing at {exc.path} or {exc.other}, only {exc.shelf}.",
+        details=["path", "shelf", "other"],
+        safe=["path"],
+    )
+    failure = hosts.failure_of(await call_one(mapped, errors))
+    assert failure["message"] == f'Nothing at {path} or "[redacted:path]", only /srv/app/shelf one.'
+    assert failure["details"] == {"path": path, "shelf": "/srv/app/shelf one", "other": "[redacted:path]"}
+    failure = hosts.failure_of(await call_one(deliberate))
+    assert failure["message"] == f"Nothing at {path}."
+    assert failure["hint"] == "See [redacted:path]."
+    assert failure["details"] == {"path": path}
+
+
+async def test_own_rules_hold_everywhere(lines: Lines) -> None:
+    """A company's own format, and personal data where asked for, is gone from the wire and from the log."""
+    own = "acme:" + "123456"
+
+    def tool():  # type: ignore[no-untyped-def]
+        raise hosts.ToolError(f"{own} of ann@example.com")
+
+    assert own in json.dumps(await call_one(tool))
+    configure_redaction(Redactor().add(Rule("acme", "acme", r"acme:[0-9]{6}", gates=("acme:",))), pii=True)
+    answer = await call_one(tool)
+    assert hosts.failure_of(answer)["message"] == "[redacted:acme] of [redacted:email]"
+    for text in (json.dumps(answer), json.dumps(lines.read()[-1])):
+        assert own not in text
+        assert "ann@" not in text
+    with pytest.raises(TypeError, match="needs a Redactor"):
+        configure_redaction(Rule("x", "x", "x"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,23 @@ a safe, stable, actionable error, and the operator as a log line with the full t
 
 from iserror.call import current_call
 from iserror.errormap import ErrorMap
-from iserror.failure import Failure, ToolFailure
+from iserror.failure import Failure, ToolFailure, quoted
 from iserror.guard import ToolErrors
 from iserror.logs import configure_logging
-from iserror.redact import redact_text
+from iserror.redact import Redactor, Rule, Safe, configure_redaction, redact_text
 
 __all__ = [
     "ErrorMap",
     "Failure",
+    "Redactor",
+    "Rule",
+    "Safe",
     "ToolErrors",
     "ToolFailure",
     "configure_logging",
+    "configure_redaction",
     "current_call",
+    "quoted",
     "redact_text",
 ]
 

@@ -7,10 +7,10 @@ not the first test of the map.
 from __future__ import annotations
 
 import itertools
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -20,26 +20,24 @@ from weakref import WeakKeyDictionary
 from iserror.attempt import attempt
 from iserror.failure import (
     CATEGORIES,
+    MAX_MESSAGE,
     OUTCOMES,
     Category,
     Outcome,
-    Scalar,
     check_choice,
     check_code,
-    safe_details,
-    safe_line,
+    quoted,
 )
+from iserror.redact import Safe, clean_line, redact_text
 
 RetryAfter: TypeAlias = Callable[[Any], object] | float | timedelta
 
 MAX_ITEMS: Final = 10
-MAX_VALUE: Final = 120
 MAX_LIST: Final = 250
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+\Z")
 _PATH = re.compile(r"exc((?:\.[A-Za-z]\w*)+)\Z")
 _FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
-_BARE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}\Z|-?[0-9]+(\.[0-9]+)?\Z")
 
 # The codes that the library gives out on its own; an entry may share one only in its own meaning.
 BUILT_IN: Final[Mapping[str, Category]] = {
@@ -61,33 +59,38 @@ def _read(exc: BaseException, path: tuple[str, ...]) -> object:
     return None if callable(value) or isinstance(value, (bytes, bytearray, memoryview)) else value
 
 
-def _show(value: object) -> str:
+def _show(value: object, safe: bool) -> str:
     """One value as it may stand in a text for the model: bare if it looks like an identifier or number."""
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, bool):
         return "true" if value else "false"
-    # Redaction comes before the cut, which could otherwise leave the head of a secret.
-    text = "" if value is None else safe_line(str(value)[: MAX_VALUE * 8], MAX_VALUE, empty="")
-    return text if not text or _BARE.match(text) else json.dumps(text, ensure_ascii=False)
+    if value is None:
+        return ""
+    if safe or isinstance(value, Safe):
+        return Safe(clean_line(str(value), MAX_MESSAGE))
+    return quoted(value)
 
 
-def show_value(value: object) -> str:
-    """Make the text of a template's value; a list is joined, ten items at most."""
+def show_value(value: object, *, safe: bool = False) -> str:
+    """Make the text of a template's value; a list is joined, ten items at most. A `Safe` if a part of it is."""
     if isinstance(value, Iterator):  # reading it would take it from whoever comes next
         return ""
     if not isinstance(value, Iterable) or isinstance(value, (str, Enum)):
-        return _show(value)
+        return _show(value, safe)
     items: list[str] = []
-    for item in filter(None, map(_show, itertools.islice(value, MAX_ITEMS))):
-        if items and sum(map(len, items)) + len(item) > MAX_LIST:
+    for item in itertools.islice(value, MAX_ITEMS):
+        shown = _show(item, safe)
+        if items and sum(map(len, items)) + len(shown) > MAX_LIST:
             break  # what a message or hint is cut at would otherwise cut a quoted value open
-        items.append(item)
-    return ", ".join(items)
+        if shown:
+            items.append(shown)
+    joined = ", ".join(items)
+    return Safe(joined) if any(isinstance(item, Safe) for item in items) else joined
 
 
-def _shown(exc: BaseException, path: tuple[str, ...]) -> str:
-    return show_value(_read(exc, path))
+def _shown(exc: BaseException, path: tuple[str, ...], safe: bool) -> str:
+    return show_value(_read(exc, path), safe=safe)
 
 
 @dataclass(frozen=True)
@@ -125,13 +128,22 @@ class Template:
         parts.append(literal + text[end:])
         return cls(tuple(parts))
 
-    def render(self, exc: BaseException) -> str:
-        """Fill in the values; one that is missing or empty goes, together with what introduced it."""
-        text, gone = "", False
+    @property
+    def paths(self) -> set[tuple[str, ...]]:
+        return {part for part in self.parts if isinstance(part, tuple)}
+
+    def render(self, exc: BaseException, safe: AbstractSet[tuple[str, ...]] = frozenset()) -> str:
+        """Fill in the values; one that is missing or empty goes, together with what introduced it.
+
+        The result is a `Safe` when a safe value stands in it; what stands around that is redacted here.
+        """
+        ready, text, gone = "", "", False
         for part in self.parts:
             if isinstance(part, tuple):
-                shown = attempt(_shown, "", exc, part)
-                if shown:
+                shown = attempt(_shown, "", exc, part, part in safe)
+                if isinstance(shown, Safe) and shown:
+                    ready, text = ready + redact_text(text) + shown, ""
+                elif shown:
                     text += shown
                 else:
                     text, gone = text.rstrip(" \t:=#'\"`([{<-–"), True
@@ -142,7 +154,7 @@ class Template:
                     part = " " + part
                 gone = False
             text += part
-        return text.strip()
+        return Safe((ready + redact_text(text)).strip()) if ready else text.strip()
 
 
 @dataclass(frozen=True)
@@ -157,16 +169,19 @@ class Entry:
     retry_after: RetryAfter | None = None
     outcome: Outcome | None = None
     details: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    safe: AbstractSet[tuple[str, ...]] = frozenset()
 
-    def details_of(self, exc: BaseException) -> dict[str, Scalar] | None:
-        """The named attributes that the exception has, redacted; lists are joined as in a template."""
-        found = {key: attempt(_detail, None, exc, path) for key, path in self.details}
-        return safe_details({key: value for key, value in found.items() if value not in (None, "")}) or None
+    def details_of(self, exc: BaseException) -> dict[str, Any]:
+        """The named attributes that the exception has; lists are joined as in a template."""
+        found = {key: attempt(_detail, None, exc, path, path in self.safe) for key, path in self.details}
+        return {key: value for key, value in found.items() if value not in (None, "")}
 
 
-def _detail(exc: BaseException, path: tuple[str, ...]) -> object:
+def _detail(exc: BaseException, path: tuple[str, ...], safe: bool) -> object:
     value = _read(exc, path)
-    return value if isinstance(value, (bool, int, float, str)) else show_value(value)
+    if isinstance(value, str) and safe:
+        return Safe(value)
+    return value if isinstance(value, (bool, int, float, str)) else show_value(value, safe=safe)
 
 
 class ErrorMap:
@@ -195,6 +210,7 @@ class ErrorMap:
         retry_after: RetryAfter | None = None,
         outcome: Outcome | None = None,
         details: Iterable[str] | Mapping[str, str] = (),
+        safe: Iterable[str] = (),
     ) -> None:
         """Add the entry for one exception type.
 
@@ -211,6 +227,8 @@ class ErrorMap:
                 counts as None. On the wire when the call may be repeated.
             outcome: Whether the side effect took place; unsaid, it follows from the category.
             details: Attributes of the exception to put into `details`, by name, or key to attribute path.
+            safe: Attribute paths whose values are shown as they are, neither redacted, shortened nor quoted: only
+                for what the server itself chose. A value that is a `Safe` needs no mention here.
 
         Raises:
             TypeError: `exception` is no exception class and no dotted name.
@@ -237,7 +255,7 @@ class ErrorMap:
             isinstance(retry_after, bool) or not isinstance(retry_after, (int, float)) or not retry_after >= 0
         ):
             raise ValueError(f"retry_after {retry_after!r} is neither seconds (0 or more), a timedelta nor a function")
-        self._entries[key] = Entry(
+        entry = Entry(
             code=code,
             category=category,
             message=Template.parse(f"message of {code}", message),
@@ -245,8 +263,13 @@ class ErrorMap:
             retryable=retryable,
             retry_after=retry_after,
             outcome=outcome,
-            details=_details(code, details),
+            details=_details("details", code, details),
+            safe={path for _, path in _details("safe", code, safe)},
         )
+        shown = entry.message.paths | (entry.hint.paths if entry.hint else set()) | {path for _, path in entry.details}
+        if unused := sorted(".".join(path) for path in entry.safe - shown):
+            raise ValueError(f"safe of {code}: neither message, hint nor details show {', '.join(unused)}")
+        self._entries[key] = entry
         self._categories[code] = category
         self._dotted = self._dotted or isinstance(key, str)
         self._found.clear()
@@ -310,14 +333,16 @@ def _name(key: type[BaseException] | str) -> str:
     return key if isinstance(key, str) else f"{key.__module__}.{key.__qualname__}"
 
 
-def _details(code: str, details: Iterable[str] | Mapping[str, str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _details(
+    what: str, code: str, details: Iterable[str] | Mapping[str, str]
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if isinstance(details, str):
-        raise ValueError(f"details of {code} must be a list of attribute names, not the text {details!r}")
+        raise ValueError(f"{what} of {code} must be a list of attribute names, not the text {details!r}")
     pairs = details.items() if isinstance(details, Mapping) else [(name, name) for name in details]
     checked = []
     for key, path in pairs:
         match = _PATH.match(f"exc.{path}")
         if not isinstance(key, str) or not match or "__" in path:
-            raise ValueError(f"details of {code}: {path!r} is no attribute path of the exception, such as 'invoice_id'")
+            raise ValueError(f"{what} of {code}: {path!r} is no attribute path of the exception, such as 'invoice_id'")
         checked.append((key, tuple(path.split("."))))
     return tuple(checked)

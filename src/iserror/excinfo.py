@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from iserror.attempt import attempt
 from iserror.problem import MAX_CHAIN, Group, came_from, members, text_of
-from iserror.redact import redact_text
+from iserror.redact import Redactor, current_redaction, redact_text
 
 MAX_FRAMES: Final = 60
 MAX_GROUP: Final = 50
@@ -107,12 +107,17 @@ def _frames(tb: TracebackType | None) -> Iterator[dict[str, Any]]:
             continue
         source = linecache.getline(code.co_filename, lineno, module_globals)
         name = getattr(code, "co_qualname", code.co_name)
-        yield {"file": code.co_filename, "line": lineno, "function": name, "source": _source(source)}
+        yield {
+            "file": code.co_filename,
+            "line": lineno,
+            "function": name,
+            "source": _source(source, *current_redaction()),
+        }
 
 
 @lru_cache(maxsize=2_000)
-def _source(line: str) -> str:
-    return redact_text(line.strip()[:300], profile="log")
+def _source(line: str, redactor: Redactor, pii: bool) -> str:
+    return redactor.redact_text(line.strip()[:300], profile="log", pii=pii)
 
 
 def printable(value: object) -> str:

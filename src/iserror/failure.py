@@ -6,6 +6,7 @@ further than the log; whatever reaches a client has to be a field of `Failure` f
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import re
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cas
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from iserror.attempt import attempt
-from iserror.redact import clean_line, redact_text
+from iserror.redact import Safe, clean_line, redact_text
 
 if TYPE_CHECKING:
     from iserror.problem import Problem
@@ -57,9 +58,11 @@ OUTCOMES: Final = frozenset(get_args(Outcome))
 EFFECTS: Final = frozenset(get_args(Effect))
 
 CODE_PATTERN: Final = r"^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$"
+_BARE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}\Z|-?[0-9]+(\.[0-9]+)?\Z")
 _CODE = re.compile(CODE_PATTERN + r"\Z")
 
 MAX_MESSAGE: Final = 500
+MAX_VALUE: Final = 120
 MAX_TOOL_NAME: Final = 128
 MAX_RETRY_AFTER: Final = 86_400.0
 """Seconds. A wait of more than a day is no advice to a model; what an upstream asks beyond it is cut."""
@@ -162,7 +165,23 @@ class Failure(BaseModel):
 
 def safe_line(text: str, limit: int = MAX_MESSAGE, *, empty: str = "The tool failed.") -> str:
     """Make one redacted, printable line of any text, `limit` characters at most, for a client to read."""
-    return clean_line(redact_text(text), limit) or empty
+    return clean_line(text if isinstance(text, Safe) else redact_text(text), limit) or empty
+
+
+def quoted(text: object, limit: int = MAX_VALUE) -> str:
+    """
+    Return foreign text as data: redacted, shortened, bare if it reads like an identifier or number, else in quotes.
+
+    For what a stranger wrote (an upstream's error body) and the model needs: within a message, an order inside the
+    quotes is no order of the server's. `ErrorMap`'s templates do it for every value.
+
+    Args:
+        text: Any value; its `str()` counts.
+        limit: Characters, 1 to 500.
+    """
+    # Redaction comes before the cut, which could otherwise leave the head of a secret.
+    line = safe_line(str(text)[: limit * 8], limit, empty="")
+    return line if not line or _BARE.match(line) else json.dumps(line, ensure_ascii=False)
 
 
 def safe_name(name: object) -> str:
@@ -244,8 +263,9 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
 
     Args:
         code: Stable code, `^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`, 3 to 64 characters.
-        message: What was observed, in the author's words. It is redacted, made one line, cut at 500
-            characters and shown on the wire.
+        message: What was observed, in the author's words. It is redacted (unless it is a `Safe`), made one
+            line, cut at 500 characters and shown on the wire. Words of the exception being handled that
+            stand in it are put in quotes.
         hint: The valid next step for the model. Treated like `message`.
         category: One of gRPC's canonical codes in lower case.
         retryable: Whether repeating exactly this call can succeed. What the wire says also takes into

@@ -26,9 +26,11 @@ from iserror.failure import (
     default_outcome,
     host_tool_errors,
     parse_retry_after,
+    quoted,
     safe_details,
     safe_line,
 )
+from iserror.redact import Safe
 
 if sys.version_info >= (3, 11):
     Group = BaseExceptionGroup  # noqa: F821 - a builtin from 3.11 on
@@ -36,6 +38,8 @@ else:
     from exceptiongroup import BaseExceptionGroup as Group  # comes with anyio, which comes with mcp
 
 MAX_CHAIN: Final = 20
+MIN_WORDS: Final = 12  # an exception's words of fewer characters are as likely the author's own
+MAX_WORDS: Final = 300
 MAX_LEAVES: Final = 100
 
 # JSON-RPC codes with a meaning of their own (specification 2026-07-28, basic protocol, error codes).
@@ -187,8 +191,8 @@ def of_tool_failure(exc: ToolFailure) -> Problem:
     return Problem(
         code=exc.code,
         category=exc.category,
-        message=exc.message,
-        hint=exc.hint,
+        message=in_quotes(exc.message, exc),
+        hint=in_quotes(exc.hint, exc) if exc.hint else None,
         can_help=exc.retryable,
         retry_after=exc.retry_after,
         outcome=exc.outcome,
@@ -205,8 +209,8 @@ def of_entry(entry: Entry, exc: BaseException) -> Problem:
     return Problem(
         code=entry.code,
         category=entry.category,
-        message=entry.message.render(exc),
-        hint=entry.hint.render(exc) if entry.hint else None,
+        message=entry.message.render(exc, entry.safe),
+        hint=entry.hint.render(exc, entry.safe) if entry.hint else None,
         can_help=entry.retryable,
         retry_after=seconds,
         outcome=entry.outcome,
@@ -219,6 +223,37 @@ def of_entry(entry: Entry, exc: BaseException) -> Problem:
 def text_of(exc: BaseException) -> str:
     """`str(exc)`, whatever it does."""
     return attempt(str, "", exc)
+
+
+def in_quotes(text: str, exc: BaseException) -> str:
+    """A text with the words of other exceptions in it (`ToolError(f"search failed: {exc}")`) as quoted data.
+
+    Its author passed them on, but did not write them: an order inside them must not sound like the server's.
+    """
+    if isinstance(text, Safe):
+        return text
+    words: set[str] = set()
+    link: BaseException | None = exc
+    seen = {id(exc)}
+    while link is not None and len(seen) < MAX_CHAIN:
+        cause = _CAUSE(link)
+        # The context too where it is suppressed: who writes `from None` quotes as well.
+        link = _CONTEXT(link) if cause is None else cause
+        if link is None or id(link) in seen:
+            break
+        seen.add(id(link))
+        words.add(text_of(link))
+        words.update(arg for arg in _ARGS(link) if isinstance(arg, str))
+    return _quote_each(text, sorted((w for w in words if len(w) >= MIN_WORDS and w in text), key=len, reverse=True))
+
+
+def _quote_each(text: str, words: list[str]) -> str:
+    if not words:
+        return text
+    first, *others = words
+    for mark in "\"'":
+        text = text.replace(f"{mark}{first}{mark}", first)
+    return quoted(first, MAX_WORDS).join(_quote_each(part, others) for part in text.split(first))
 
 
 def protocol_error_data(exc: BaseException) -> tuple[int, str, Any] | None:
@@ -324,7 +359,7 @@ def _resolve(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | Protocol
         if code in (URL_ELICITATION_REQUIRED, MISSING_CLIENT_CAPABILITY):
             return ProtocolProblem(exc, code, message, data, untouched=True)
         if not raised_by_sdk(exc):
-            return ProtocolProblem(exc, code, message, data)
+            return ProtocolProblem(exc, code, in_quotes(message, exc), data)
     if isinstance(exc, Group):
         return _resolve_group(exc, maps)
     host_error = isinstance(exc, host_tool_errors())
@@ -342,7 +377,7 @@ def _resolve(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | Protocol
     if host_error:
         return built_in(
             "TOOL_ERROR",
-            text_of(exc) or "The tool refused the call.",
+            in_quotes(text_of(exc), exc) or "The tool refused the call.",
             exception=exc,
             outcome="not_applied",
         )
@@ -356,7 +391,8 @@ def _of_another_server(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem 
         problem = _resolve(cause, maps)
         return replace(problem, exception=exc) if isinstance(problem, Problem) else crash(exc)
     if ".client" in raised_in(exc):
-        return built_in("RETURNED_ERROR", text_of(exc) or "The call failed.", exception=exc, outcome="unknown")
+        said = quoted(text_of(exc), MAX_WORDS)
+        return built_in("RETURNED_ERROR", said or "The call failed.", exception=exc, outcome="unknown")
     return crash(exc)
 
 
@@ -404,6 +440,7 @@ def came_from(exc: BaseException) -> tuple[BaseException | None, str]:
 
 
 _CAUSE: Final[Callable[[BaseException], Any]] = vars(BaseException)["__cause__"].__get__
+_ARGS: Final[Callable[[BaseException], Any]] = vars(BaseException)["args"].__get__
 _CONTEXT: Final[Callable[[BaseException], Any]] = vars(BaseException)["__context__"].__get__
 _SUPPRESSED: Final[Callable[[BaseException], Any]] = vars(BaseException)["__suppress_context__"].__get__
 

@@ -22,6 +22,7 @@ __all__ = [
     "Safe",
     "clean_line",
     "configure_redaction",
+    "current_redaction",
     "redact",
     "redact_text",
 ]
@@ -50,9 +51,14 @@ def configure_redaction(redactor: Redactor | None = None, *, pii: bool = False) 
     _Process.redactor, _Process.pii = redactor or Redactor(), bool(pii)
 
 
+def current_redaction() -> tuple[Redactor, bool]:
+    """Return what `configure_redaction` set: the redactor, and whether personal data goes."""
+    return _Process.redactor, _Process.pii
+
+
 def redact_text(text: str, *, profile: Profile = "model", pii: bool = False) -> str:
     """
-    Return `text` with each finding replaced by `[redacted:KIND]`.
+    Return `text` with each finding of this process's redactor replaced by `[redacted:KIND]`.
 
     Newlines and tabs stay, other control and invisible characters go. What lies beyond 65,536 characters is
     dropped. Should anything raise, the result is the constant `[redacted]`.
