@@ -9,7 +9,7 @@ from iserror.redact.names import is_random
 from iserror.redact.rule import START, Rule
 
 # The tail of a shortened token (`sk-proj-abc...xyz`) is secret too.
-CUT = r"(?:(?:\.{3}|…|\*{3,})[\w/+=-]{3,})?"
+CUT = r"(?:(?:\.{3}|…|\*{3,}|[+/=](?=[\w+/=-]{12}))[\w/+=-]{3,})?"
 
 # Tokens that their owner gave a prefix; a body of sixteen characters or more follows.
 _PREFIXES = {
@@ -34,7 +34,7 @@ _PREFIXES = {
     "atlassian_token": "ATATT3 ATCTT3 ATBB ATCBB",
     "vault_token": "hvs. hvb. hvr.",
     "ai_key": (
-        "xai- gsk_ pplx- r8_ nvapi- lsv2_pt_ lsv2_sk_ pcsk_ tvly- fc- e2b_ jina_ csk- fw_ tgp_v1_ "
+        "xai- sess- llx- BSA gsk_ pplx- r8_ nvapi- lsv2_pt_ lsv2_sk_ pcsk_ tvly- fc- e2b_ jina_ csk- fw_ tgp_v1_ "
         "apify_api_ rpa_ "
         "wandb_v1_ sk_ co_ sk-"
     ),
@@ -42,14 +42,15 @@ _PREFIXES = {
         "dapi dkea dose HRKU- fo1_ fm1_ fm2_ FlyV1 nfp_ nfc_ nfo_ nfu_ nfb_ sbp_ sb_secret_ pscale_tkn_ "
         "pscale_pw_ "
         "pscale_oauth_ napi_ npg_ tskey- pul- vcp_ vci_ vca_ vcr_ vck_ cfut_ cfat_ cfk_ v1.0- "
-        "ocid1.credential "
-        "LTAI AKID t1. y0_ AQVN ory_ sha256~ "
+        "ocid1.credential CCDB1_ AVNS_ 4b1d da2- "
+        "AKID t1. y0_ AQVN ory_ sha256~ "
     ),
     "vendor_token": (
         "glc_ glsa_ NRAK- NRII- NRAA- NRRA- sntrys_ sntryu_ sntrya_ lin_api_ lin_oauth_ ntn_ secret_ "
         "figd_ figo_ figu_ figr_ "
         "ops_eyJ PMAK- access-sandbox- access-development- access-production- access_token$ sl.u. sl.B "
-        "dt0c01. dt0s01. "
+        "dt0c01. dt0s01. dt0s02. snyk_uat. snyk_sat. polar_oat_ polar_pat_ nyk_v0_ ico- APP_USR- xnd_ pdl_ Mid-server- "
+        "live_ amzn.mws. eyJrIjoi dG9rOg MDAx MDAy API- 5Aep861 pat. "
         "EZAK EZTK FLWSECK- FLWSECK_TEST- duffel_live_ duffel_test_ CFPAT- fio-u- pnu_ rdme_ sgp_ tfp_ "
         "CCIPAT_ CCIPRJ_ bkua_ "
         "sqp_ squ_ sqa_ phx_ aio_ rzp_live_ rzp_test_ shippo_live_ shippo_test_ "
@@ -62,24 +63,19 @@ _PREFIXES = {
 # The other formats: gates (separated by spaces), the length of the shortest, and a pattern.
 _FORMATS = {
     "stripe_key": ("whsec_", 20, r"whsec_[\w+/=-]{20,}"),
-    "jwt": (
-        "eyj",
-        16,
-        START + r"eyJ[\w-]{8,4096}(?:\.|%2E)(?=\.?[\w-]{2})[\w-]{0,8192}(?:(?:\.|"
-        r"%2E)[\w-]{0,8192}){0,3}",
-    ),
     "aws_session_token": (
         "igojb3jpz2lu iqojb3jpz2lu fwogzxivyxdz fqogzxivyxdz absk bedrock-api-key-",
         16,
         START + r"(?:I[Qg]oJb3JpZ2lu|F[wQ]oGZXIvYXdz|ABSK|bedrock-api-key-)[\w+/=%-]{20,}",
     ),
     "aws_key": (
-        "akia asia abia acca",
+        "akia asia abia acca ltai",
         20,
-        r"(?:AKIA|ASIA|ABIA|ACCA)(?:(?<![A-Za-z0-9]....)|(?<=\\[nrt]....))[A-Z0-9]{16}(?![A-Z0-9])"
-        r"(?:[\"']?[ ,:;/|]{1,3}[\"']?[\w/+]{40}(?![\w/+=]))?",
+        r"(?:(?:AKIA|ASIA|ABIA|ACCA)(?:(?<![A-Za-z0-9]....)|(?<=\\[nrt]....))[A-Z0-9]{16}(?![A-Z0-9])"
+        r"|LTAI(?<![A-Za-z0-9]....)[A-Za-z0-9]{12,24}(?![A-Za-z0-9]))"
+        r"(?:[\"']?[ ,:;/|]{1,3}[\"']?[\w/+]{30,40}(?![\w/+=]))?",
     ),
-    "google_key": ("aaaa goog", 24, r"AAAA[\w-]{7}:[\w-]{100,}|GOOG[A-Z0-9]{20,60}"),
+    "google_key": ("aaaa goog", 0, r"AAAA[\w-]{7}:[\w-]{100,}|GOOG[A-Z0-9]{20,60}"),
     "slack_webhook": (
         "hooks.slack",
         0,
@@ -108,26 +104,38 @@ _FORMATS = {
         r"mfa\.[\w-]{80,}",
     ),
     "azure_secret": (
-        "q~ azdo jqqj99 azfu +a",
+        "q~ azdo azse jqqj99 azfu +a",
         0,
-        r"[\w.~-]{3}\dQ~[\w.~-]{30,}|[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}|"
+        r"[\w.~-]{3}\dQ~[\w.~-]{30,}|[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}|[A-Za-z0-9]{42}AzSe[A-Za-z0-9]{6,8}|"
         r"[A-Za-z0-9]{50,56}JQQJ99[A-Za-z0-9]{20,}|"
         r"[\w-]{40,48}AzFu[\w-]{4,8}={0,2}|[\w/+]{30,76}\+(?:ASt|ARm|ASb|AEh|AIo|ACR|ABa)[\w/+]{4,12}={0,2}",
     ),
     "vendor_token": (
         ".atlasv1. mmk nral .hcp. pat sk.eyj dp.",
         34,
-        START + r"(?:\w{14}\.(?:atlasv1|hcp)\.[\w-]{50,}|\w{6}_\w{29}_mmk|[0-9a-f]{36,40}NRAL|"
+        START + r"(?:\w{14}\.(?:atlasv1|hcp)\.[\w-]{50,}|\w{6}_\w{29}_mmk|[0-9a-fA-F]{36,40}NRAL|"
         r"pat[A-Za-z0-9]{14}\.[0-9a-f]{60,}|"
         r"sk\.eyJ[\w.-]{20,}|dp\.[a-z]{2,5}\.[\w.-]{36,})",
     ),
-    "asana_token": ("/", 32, r"(?<![\w/])[12]/\d{12,20}(?:/\d{12,20})?:[0-9a-f]{32}"),
-    # A shape that many vendors chose: name_live_..., name-pat-..., name_v1_...
-    "prefixed_token": (
-        "_live_ _test_ _pat_ _sk_ _secret_ _api_ _key_ _token_ _v1_ -pat- -sk- -api- -key- -token-",
-        24,
-        START + r"[A-Za-z][A-Za-z0-9]{1,15}[_-](?:live|test|pat|sk|secret|api|key|token|"
-        r"v1)[_-](?:[a-z]{2,8}[_-])?[A-Za-z0-9]{20,}",
+    "asana_token": ("1/ 2/", 32, r"(?<![\w/])[12]/\d{12,20}(?:/\d{12,20})?:[0-9a-f]{32}"),
+    "paseto": ("local. public.", 24, START + r"v[1-4]\.(?:local|public)\.[\w-]{20,4096}(?:\.[\w-]{2,1024})?"),
+    "salesforce_token": ("00d", 0, r"00D[A-Za-z0-9]{12,15}(?:!|%21)[\w.=-]{40,200}"),
+    "private_key": (
+        "xprv yprv zprv tprv nsec1",
+        50,
+        START + r"(?:[xyzt]prv[1-9A-HJ-NP-Za-km-z]{50,120}|nsec1[02-9ac-hj-np-z]{50,70})",
+    ),
+    "wallet_key": ("", 51, r"(?<![\w/+.-])(?:[KL][1-9A-HJ-NP-Za-km-z]{51}|5[1-9A-HJ-NP-Za-km-z]{50})(?![\w/+=-])"),
+    "ai_key": ("ek_ key_", 34, START + r"(?:ek|key)_[0-9a-f]{32,64}(?![\w-])"),
+    "cloud_token": ("0.a 1.a", 50, START + r"[01]\.A[\w-]{40,400}(?:\.[\w-]{20,2000}){0,3}"),
+    "twitter_token": ("aaaaaaaaaaaaaaaaaaaa", 0, r"A{20,30}[\w%+/=-]{30,200}"),
+    "dropbox_token": ("sl.", 60, START + r"sl\.(?:[a-zA-Z]\.)?[\w-]{60,2000}"),
+    "onepassword_key": ("a3-", 30, START + r"A3-[A-Z0-9]{6}-(?:[A-Z0-9]{5,6}-?){4,6}(?![A-Z0-9])"),
+    "webhook_path": (
+        "/with/key/ .make.com/ webhook/send?key= /invite/",
+        0,
+        r"/with/key/(?P<v>[\w-]{10,60})|hook\.[\w.]{2,20}\.make\.com/(?P<w>[\w-]{16,60})|"
+        r"webhook/send\?key=(?P<x>[\w-]{16,64})",
     ),
     "password_hash": (
         "$ } scram-",
@@ -137,6 +145,33 @@ _FORMATS = {
         r"(?:pbkdf2|argon2|bcrypt|scrypt|md5|sha1|sha256|"
         r"sha512)(?:[_:]\w+){0,4}\$[^\s\"'<>;$]{1,64}\$[^\s\"'<>;]{8,512}|"
         r"\{S?(?:SHA|MD5|CRYPT)\d{0,3}\}[\w+/=$.]{16,}|SCRAM-SHA-\d+\$[\w+/=$:]{20,}",
+    ),
+}
+
+# What has no owner, tried last.
+_SHAPES = {
+    "jwt": (
+        "eyj",
+        16,
+        START + r"eyJ[\w-]{8,4096}(?:\.|%2E)(?=\.?[\w-]{2})[\w-]{0,8192}(?:(?:\.|"
+        r"%2E)[\w-]{0,8192}){0,3}",
+    ),
+    # 256 and 512 bits in base64; a digest of that length says what it is.
+    "base64_key": (
+        "= ",
+        43,
+        r"(?<![\w+/=-])(?<!sha256-)(?<!sha512-)(?:[A-Za-z0-9+/]{43}=|[A-Za-z0-9+/]{86}==)(?![\w+/=])",
+    ),
+    # A shape that many vendors chose: name_live_..., name-pat-..., name_v1_...
+    "prefixed_token": (
+        "_ -",
+        24,
+        START + r"[A-Za-z][A-Za-z0-9]{1,15}[_-](?:live|test|pat|sk|secret|api|key|token|"
+        r"v1)[_-](?:[a-z]{2,8}[_-])?[A-Za-z0-9]{20,}|"
+        + START
+        + r"(?!(?i:sha|etag|cursor|page|rev|chatcmpl|cs_|req|file))"
+        r"[A-Za-z][A-Za-z0-9]{1,19}(?:[_-][A-Za-z0-9]{1,12}){0,3}[_-]"
+        r"(?=[a-z0-9]{0,80}[A-Z])(?=[A-Z0-9]{0,80}[a-z])(?=[A-Za-z]{0,80}\d)[A-Za-z0-9]{30,200}(?![\w-])",
     ),
 }
 
@@ -154,20 +189,44 @@ def _has_body(m: re.Match[str]) -> bool:
     )
 
 
+def _is_key(m: re.Match[str]) -> bool:
+    """Whether random base64 of a key's length is one: a digest, a cursor or a signature says what it is."""
+    before = m.string[max(0, m.start() - 24) : m.start()].lower()
+    if re.search(
+        r"(?:sha|md5|digest|integrity|checksum|etag|cursor|page|next|continu|finger|version|public|scroll|h1:)", before
+    ):
+        return False
+    return all(re.search(c, m[0]) for c in ("[a-z]", "[A-Z]", "[0-9]"))
+
+
+_CHECKS = {"base64_key": _is_key, "wallet_key": _is_key}
+
+
 def rules() -> Iterator[Rule]:
     yield Rule("private_key", "private_key", _PEM, ("private key",))
     putty = r"Private-Lines: \d+(?P<v>(?:\s|\\[nr])+(?:[\w+/=]{16,80}(?:\s|\\[nr])*){1,200})"
     yield Rule("putty_key", "private_key", putty, ("private-lines",))
-    jwk = r"\"(?:d|p|q|dp|dq|qi|k)\\?\"\s?:\s?\\?\"(?P<v>[\w-]{20,2000})"
+    jwk = r"[\"'](?:d|p|q|dp|dq|qi|k)\\?[\"']\s?:\s?\\?[\"'](?P<v>[\w-]{20,2000})"
     yield Rule("jwk", "private_key", jwk, ("kty",))
+    for kind, (gates, run, pattern) in _FORMATS.items():
+        name = f"{kind}_format" if kind in _PREFIXES or kind == "private_key" else kind
+        yield Rule(name, kind, f"(?:{pattern}){CUT}", tuple(gates.split()), run, check=_CHECKS.get(kind))
     for kind, prefixes in _PREFIXES.items():
         starts = prefixes.split()
+        low = [start.lower() for start in starts]
         pattern = (
             START + r"(?P<p>" + "|".join(map(re.escape, starts)) + r")(?P<body>[\w-]{14,}"
             r"(?:[.~=$][\w-]{2,}){0,20}={0,2}|"
             r"[\w-]{6,64}(?:[.~=$][\w-]{3,}){1,20}|[\w-]{6,}(?=\.{3}|…|\*{3}))" + CUT
         )
-        yield Rule(kind, kind, pattern, starts=tuple(map(str.lower, starts)), run=16, check=_has_body)
-    for kind, (gates, run, pattern) in _FORMATS.items():
-        name = f"{kind}_format" if kind in _PREFIXES else kind
-        yield Rule(name, kind, f"(?:{pattern}){CUT}", tuple(gates.split()), run)
+        yield Rule(
+            kind,
+            kind,
+            pattern,
+            tuple(w for w in low if not w[:2].isalnum()),
+            16,
+            check=_has_body,
+            starts=tuple(w for w in low if w[:2].isalnum()),
+        )
+    for kind, (gates, run, pattern) in _SHAPES.items():
+        yield Rule(kind, kind, pattern + CUT, tuple(gates.split()), run, check=_CHECKS.get(kind))

@@ -94,7 +94,7 @@ _UNC = (
     r"(?:\\{1,2}[^\\/\s\"'<>|*?:,;]{0,255}(?: [^\\/\s\"'<>|*?:,;]{1,80}(?=\\)){0,5}){0,40}"
 )
 _IPV4 = (
-    r"(?<![\w.])(?:10(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3}|(?:172\.(?:1[6-9]|2\d|3[01])|192\.168|169\.254|"
+    r"(?<![\w.])(?!0\.0\.0\.0/0)(?:10(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3}|(?:172\.(?:1[6-9]|2\d|3[01])|192\.168|169\.254|"
     r"127\.\d{1,3}|"
     r"100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])|0\.0)(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){2})(?:/\d{1,2}|"
     r":\d{1,5})?(?!\.?\d|\w)|"
@@ -105,7 +105,7 @@ _IPV6 = (
     r"::1(?![\w:.]))(?:%\w{1,16})?(?:/\d{1,3})?(?:\](?::\d{1,5})?)?"
 )
 _HOST = (
-    r"(?<![\w.-])(?:\w[\w-]{0,62}\.){1,10}(?:internal|local|lan|corp|intranet|intra|localdomain|"
+    r"(?<![\w.-])(?!(?:threading|gevent|werkzeug|asgiref)\.local\b)(?:\w[\w-]{0,62}\.){1,10}(?:internal|local|lan|corp|intranet|intra|localdomain|"
     r"home\.arpa|private|svc|consul)"
     r"(?:\.?:\d{1,5})?(?![\w(-])(?!\.[A-Za-z0-9_])"
 )
@@ -116,7 +116,11 @@ _URL_SCHEMES = (
     r"clickhouse|sqlserver|memcached?|mqtts?|consul|etcd)\Z"
 )
 _PORTS = "1433 1521 2181 2379 3306 5432 5672 6379 8500 9042 9092 9200 11211 26379 27017 50051"
-_HOST_PORT = r"(?<![\w.-])(?!port|line|code)[a-zA-Z][a-zA-Z0-9-]{1,62}:(?:" + _PORTS.replace(" ", "|") + r")(?![\w.])"
+_HOST_PORT = (
+    r"(?<![\w.-])(?!(?i:port|line|code|error):)[a-zA-Z][a-zA-Z0-9-]{1,62}:(?:"
+    + _PORTS.replace(" ", "|")
+    + r")(?![\w.])"
+)
 _LOCALHOST = r"localhost:\d{1,5}(?!\w)"
 _NAMED_HOST = (
     r"(?:ENOTFOUND|EAI_AGAIN|lookup|[rR]esolve(?: host)?|[hH]ost ?name|connect to host|"
@@ -138,7 +142,7 @@ _SQL = {  # keyword: what must follow it
     + _TABLE
     + r"\s{0,9}=)",
     "delete": r"(?P<from>\s{1,9}(?i:from))\s{1,9}" + _TABLE,
-    "merge": r"(?i:\s{1,9}INTO\s{1,9}\w)",
+    "merge": r"(?i:\s{1,9}INTO\s{1,9}\w(?=[^;]{1,200}\bUSING\b))",
     "with": r"(?i:\s{1,9}(?:RECURSIVE\s)?\w{1,60}(?:\s{0,9}\([^()]{1,200}\))?\s{1,9}AS\s{1,9}(?:"
     r"(?:NOT\s)?MATERIALIZED\s)?\()",
     "grant": r"(?-i:\s{1,9}[A-Z, ]{3,60}\s{1,9}ON\s{1,9}\w)",
@@ -181,6 +185,8 @@ def _statements(text: str) -> Iterator[tuple[int, int]]:
         start = m.start()
         if start < end or (start and (text[start - 1].isalnum() or text[start - 1] in "_-")):
             continue
+        if m[0][:4] == "Call":
+            continue  # a sentence
         parts = m.groupdict()
         if parts.get("from") and not (m[0][:6].isupper() and parts["from"].isupper()):
             # `Select a colour from the list` needs something more to be SQL.

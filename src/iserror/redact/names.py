@@ -13,12 +13,13 @@ _STRONG_NAME = (
     r"(?:api|access|secret|priv(?:ate)?|auth|account|(?:en|de)crypt(?:ion)?|signing|shared|master|"
     r"subscription|storage|"
     r"servicerole|consumer|instrumentation|functions?|ssh|c[iy]pher|crypto?|hmac|jwt|aes|rsa|fernet|"
-    r"webhook|license|"
+    r"webhook|license|unseal|recovery|vault|"
     r"app(?:lication)?|root|admin|recovery|deploy|client|server|integration)key|jwt|bearer|basicauth|"
     r"(?:client|saml)assertion|samlresponse|sess(?:ion)?id|csrf|xsrf|connectsid|mnemonic|(?:seed|"
     r"recovery)phrase|"
-    r"(?:recovery|backup)codes?|codeverifier|(?:access|amz|goog)signature|(?:otp|mfa|2fa)seed)"
-    r"(?:\d{1,2}|(?<!token)s|base|hash|value|text|b64|base64|plain|raw|old|new|confirm\w*|data|(?<=key)id)?\Z"
+    r"(?:recovery|backup)codes?|codeverifier|(?:access|amz|goog)signature|(?:otp|mfa|2fa)seed|secretid|unsealkeysb64|psk|pepper|crumb|dockerconfigjson|dockercfg|mysapsso2|"
+    r"honeycombteam|presharedkey|(?<=\Ax)(?!idempotency|cache|sort|partition|routing|object|amzobject|surrogate)\w+key)"
+    r"(?:\d{1,2}|(?<!token)s|base|hash|value|text|b64|base64|plain|raw|old|new|confirm\w*|data|(?:(?<=accesskey)|(?<=privatekey))id)?\Z"
 )
 HARMLESS_NAME = (
     r"(?:page|next|prev|previous|continu(?:e|ation)|sync|cursor|pagination|skip|resume|progress|start|end|"
@@ -30,16 +31,21 @@ HARMLESS_NAME = (
 _WEAK_NAME = (
     r"key|auth|credentials?|creds?|sig|signature|session|sid|code|ticket|assertion|seed|salt|nonce|"
     r"verifier|hmac|sas|"
-    r"passkey"
+    r"passkey|login|pat"
 )
 _DIGIT_NAME = r"pin|otp|totp|cvv2?|cvc2?|(?:pin|otp|mfa|2fa|totp|verification|security|login|sms)code"
+_NO_PASS = r"(?:by|com|tres|sur|over|under|boarding|season|one|two|single|multi|first|second|band|render|shader)pass\Z"
+# Letters that look Latin and are not, as in a name made to slip through.
+_LOOKALIKES = str.maketrans("аеіјорсѕухԁɡ", "aeijopcsyxdg")
 
 
 @lru_cache(maxsize=1024)
 def grade_of(name: str) -> str:
     """Grade a key by its name: `strong`, `pass`, `digits`, `weak` (only random values count), or empty."""
+    if not name.isascii() and (latin := name.lower().translate(_LOOKALIKES)).isascii():
+        name = latin
     flat = "".join(c for c in name.lower() if c.isalnum())
-    if regex(HARMLESS_NAME).fullmatch(flat) or regex(r".*session(?:[_-]id|Id|ID)").fullmatch(name):
+    if regex(HARMLESS_NAME).fullmatch(flat) or regex(r"(?!.*api).*session(?:[_-]id|Id|ID)").fullmatch(name):
         return ""
     if regex(_STRONG_NAME).search(flat):
         return "strong"
@@ -48,23 +54,24 @@ def grade_of(name: str) -> str:
     # The others are short: `key` must be a word of its own, as in `sort_key` and not in `monkey`.
     last = regex(r"(?:[A-Z]?[a-z]+|[A-Z]+)\d{0,2}\Z").search(name)
     word = last.group().lower().rstrip("0123456789") if last else ""
-    if word == "pass" or regex(r"(?:db|user|smtp|mail|root|admin|ftp|ssh|redis|auth|svc)pass").fullmatch(flat):
+    if flat.endswith("pass") and not regex(_NO_PASS).search(flat):
         return "pass"
     return "weak" if regex(_WEAK_NAME).fullmatch(word) else ""
 
 
 _HARMLESS_VALUE = (
-    r"(?i:null|none|nil|true|false|undefined|n/?a|yes|no|on|off|str(?:ing)?|int|bytes|bool|float|"
+    r"(?i:[\[(<]?(?:filtered|masked|removed|redacted|protected|hidden|secret|omitted|elided|empty|unset)[\])>]?|"
+    r"[01]|-1|~|read|write|null|none|nil|true|false|undefined|n/?a|yes|no|on|off|str(?:ing)?|int|bytes|bool|float|"
     r"secretstr|any|object|"
     r"required|optional|missing|invalid|expired|incorrect|empty|wrong|rejected|denied|unknown|hidden|"
     r"unset|not|set|"
-    r"filtered|masked|removed|redacted|protected|provided|is|was|has|must|or|and|[*•xX.]+|<[\w -]*>?|"
+    r"provided|is|was|has|must|or|and|[*•xX.]+|<[\w -]*>?|"
     r"\$\{[^}]*\}?|\$\(?[a-z_]+\)?|await|new|lambda|yield|"
     r"\{{1,2} ?[\w.]* ?\}{0,2}|%\(\w+\)s|%[a-z]|your[-_].*|\[redacted.*|(?:os|self|cls|process|settings|"
     r"config|env|this|args|kwargs|request|req|ctx|"
     r"secrets|var|local|module|data|options?|params?|optional|union)[.\[][\w\"'].*|[\w.]{0,40}(?:getenv|"
     r"environ|get|getpass|"
-    r"str|decrypt\w*|read\w*|load\w*)[(\[].*)"
+    r"str|decrypt\w*|read\w*|load\w*)[(\[].*)|:[a-z_]{2,40}|[a-z_]{1,20}(?:\.[a-zA-Z_]{2,20}){1,4}\(.*|[a-z]{2,20}(?:[A-Z][a-z]{1,20}){1,4}\(.*"
 )
 
 

@@ -10,23 +10,27 @@ from collections.abc import Iterable, Iterator
 from iserror.redact.names import HARMLESS_NAME, counts, grade_of, is_harmless, is_random, is_wordy
 from iserror.redact.rule import Rule, any_word, group_of, has_marker, is_marked, regex
 
-QUOTE = r"(?:\\{0,6}[\"'`]|&quot;|&#3[49];|%22)"  # of any escape level
+QUOTE = r"(?:\\{0,6}[\"'`]|\\{1,4}u00(?:22|27)|&quot;|&#3[49];|%22|[“”„‘’«»‹›「」『』])"  # of any escape level
 # What separates a name from its value, and, read backwards from there, the name.
 _SEPARATOR = (
-    r"(?P<s>[:=](?:(?<=\w\w.)|(?<=[\w\])\"'`; \t\\][\])\"'`; \t].))(?:[=>](?!=))?|"
-    r"%3[dDaA](?<=[\w%-]...)|,(?<=[\"'],)(?=\s?b?[\"']))\s{0,40}"
+    r"(?P<s>[:=：＝](?:(?<=\w\w.)|(?<=[\w\])\"'`;”’»」 \t\xa0\\2][\])\"'`;”’»」 \t\xa02].))(?:[=>](?!=))?|"
+    r"%(?:25)?3[dDaA](?<=[\w%-]...)|,(?<=[\"'],)(?=\s?b?[\"']))(?:[ \t\xa0\r]{0,40}(?:\n[ \t]{1,40})?|\\n\s{1,40})"
 )
-_EMAN = r"[ \t]{0,40}\]?(?:[\"'`]\\{0,6}|;touq&|;[94]3#&|22%)?\]?(?P<k>[\w.$-]{1,100})"
+_EMAN = (
+    r"[ \t\xa0]{0,40}(?:detcetorp:|etavirp:)?(?:\]|[dD]5%)?"
+    r"(?:[\"'`“”„‘’«»‹›「」『』]\\{0,6}|(?:22|72)00u\\{1,4}|;touq&|;[94]3#&|22%)?(?:\]|[dD]5%)?(?P<k>[\w.$-]{1,100})"
+)
 _FLAG = r"(?P<k>-(?<![\w.$-]-)-?[a-zA-Z][\w-]{2,40})(?:(?P<s>[ \t])[ \t]{0,4}|[\"'],\s?(?=b?[\"']))"
 _VALUE = (
-    r"(?!\[redacted|<)(?:[\[(]\s{0,4}(?=b?[\"']))?(?:[bBrRuU]{1,2}(?=[\"']))?(?:"
+    r"(?!\[redacted|<)(?:[\[(]\s{0,4}(?=b?[\"']))?(?:string\(\d{1,6}\)\s)?(?:[bBrRuU]{1,2}(?=[\"']))?(?:"
     # Quoted, closed or cut off.
-    r"(?P<q>" + QUOTE + r")(?P<v>(?:[^\n\\\"'`&%]{1,1024}|(?!(?P=q))(?:\\.|[^\n\\])){0,512})|"
-    r"\{(?P<b>[^{}\"':\n][^{}\n]{0,500})\}|\[(?P<l>[^\[\]{}\n]{1,2000})\]|"  # ODBC braces, a list
-    r"[|>][+-]?\d?[ \t]*\r?\n[ \t]+(?P<y>[^\n]{1,2000}(?:\n[ \t]+[^\n]{1,2000}){0,40})|"  # a YAML block
+    r"(?:\"\"\"|''\')\s{0,9}(?P<t>[^\"']{1,4096})|"
+    r"(?P<q>" + QUOTE + r")(?P<v>(?:[^\n\\\"'`&%“”«»‹›「」『』]{1,1024}|(?!(?P=q)|[”»›」』])(?:\\.|[^\n\\])){0,512})|"
+    r"(?:qq?|(?<=[=>])|(?<=[=>] ))\{(?P<b>[^{}\"'\n][^{}\n]{0,500})\}|\[(?P<l>[^\[\]{}\n]{1,2000})\]|"  # ODBC, a list
+    r"[|>][+-]?\d?[ \t]*\r?\n(?P<i>[ \t]+)(?P<y>[^\n]{1,2000}(?:\n(?P=i)[^\n]{1,2000}){0,40})|"  # a YAML block
     # Bare: `&`, `,` and `;` end it where another key, a blank or the end follows; brackets before a non-word.
-    r"(?P<u>(?:[^\s\"'`<>&,;)}\]\\|%]{1,1024}|%(?!2[26cC])|[&,;](?!\s|\Z|amp;|quot;|lt;|[\w.-]{1,40}=)|"
-    r"[)}\]\"'](?=\w)|\\(?![\\nrt\"'])){1,512}))"
+    r"(?P<u>(?:(?<![=:])\{|[^\s\"'`<>&,;)}{\]\\|%“”«»‹›「」]{1,1024}|%(?!2[26cC]|3[bB]|25)|%2[26](?=[^&\n]{0,99}&)(?<![\"'])|"
+    r"[&,;](?!\s|\Z|amp;|quot;|lt;|[\w.-]{1,40}[=:])|[)}{\]\"'](?=\w)|\\(?:\r?\n\s{0,20}(?=\S)|(?![\\nrt\"'\n]))){1,512}))"
 )
 
 
@@ -43,10 +47,17 @@ def _assigned(text: str, named: Iterable[tuple[str, str, int]]) -> Iterator[tupl
         bare = value.lastgroup == "u"
         more = bare and bool(regex(r"[ \t]+[^\W_]|[ \t]+\(|[),|\]]|[ \t]*=").match(text, stop))
         found = text[start:stop]
+        if value.lastgroup == "b" and found.isidentifier():  # `{api_key}` is to be filled in
+            continue
+        if bare and "?" in found and name.lower().endswith("sessionid"):
+            stop = start + found.index("?")  # a path's parameter ends where its query begins
         if bare and regex(r"[A-Za-z_][A-Za-z_.]*:?").fullmatch(found) and grade_of(found.rstrip(":")) == "strong":
             continue  # `password=password`: one name given for another
         if counts(grade, found, sep, not bare, more):
             yield start, stop
+            changed = regex(r"[\"']\s?[-=]>\s?[\"']([^\"'\n]{1,1024})").match(text, stop)  # from one value to another
+            if changed:
+                yield changed.span(1)
         elif stop - start < 64:  # a long harmless value is not read again for each name in it
             continue
         end = value.end()
@@ -60,7 +71,10 @@ def _assignments(text: str) -> Iterator[tuple[int, int]]:
         for m in regex(_SEPARATOR).finditer(text):
             at = m.start()
             name = name_before(text[max(0, at - 150) : at][::-1])
-            if name and not is_marked(text, at - name.end()):
+            if name is None or is_marked(text, at - name.end()):
+                continue
+            whole = text[max(0, at - name.end() - 1) : at - name.end()]
+            if m["s"] != "," or whole in ("'", '"'):  # of a tuple's first item the whole is the name
                 yield name["k"][::-1], "=" if m["s"][-1:] in "dD" else m["s"], m.end()
 
     return _assigned(text, named())
@@ -87,7 +101,16 @@ def _cookies(text: str) -> Iterator[tuple[int, int]]:
         + r"?([^;\s\"'<>,&\\]{4,4096})"
     )
     for m in regex(header).finditer(text):
+        end = m.start("v")
         for p in regex(pair).finditer(text, *m.span("v")):
+            # Another header of the same map is no cookie.
+            if not regex(r"[\s\[{(\"'b]*|[^\]})]*;\s*|\"?'?,\s?[\"'b]+|[^\]})=]*[,{]\s?[\"']?").fullmatch(
+                text, end, p.start(1)
+            ):
+                continue
+            end = p.end(2)
+            if is_wordy(p[2]) and m[0][:12].lower().rstrip("s").startswith("cookie ") and "=" not in m[0][:9]:
+                continue  # `Cookie consent=denied`
             if not regex(attribute, re.I).fullmatch(p[1]) and (";" in m[0] or text[p.end(1)] == "=" or is_random(p[2])):
                 yield p.span(2)
 
@@ -135,19 +158,113 @@ _NAME_VALUE = (
     r"[^\n]){1,2000})|"
     r"[^\n<>]{0,100}>(?P<w>[^<\n]{1,2000})<|(?:\r?\n|\\r\\n|\\n){2}(?P<x>[^\r\n\\]{1,2000}))"
 )
-_CLI = (
-    r"\b(?:(?:curl|wget|https?|xh)\b[^\n|]{0,200}?\s[\"']?(?:-u|--(?:proxy-)?user|-U|-a|"
-    r"--auth)(?:[\"'],)?[ =]?\s?[\"']?[\w.@+-]{1,64}:|"
-    r"(?:mysql\w*|mariadb\w*|7z)\b[^\n|]{0,200}?\s[\"']?-p(?=[^\s\"'])|"
-    r"(?:redis-cli|valkey-cli|sshpass|mongo\w*|(?:docker|podman|helm|oc|az)\b[^\n|]{0,40}\slogin|ldap\w+|"
-    r"sqlcmd|bcp|unzip|zip|"
-    r"rabbitmqadmin|mosquitto_\w+|ipmitool|influx|clickhouse-client|cqlsh)\b[^\n|]{0,200}?\s[\"']?-(?:a|p|"
-    r"w|P|pw)(?:[\"'],)?\s{0,2}[\"']?|"
-    r"smbclient\b[^\n|]{0,200}?-U\s?[\"']?[\w.\\-]{1,64}%|openssl\b[^\n|]{0,200}?\spass:)(?P<v>[^\s\"'|"
-    r"]{3,256})"
+# What stands between two words of a command line, also of one that is printed as a list.
+_GAP = r"(?:[\"']?,\s?[\"']|[ \t]{1,9}[\"']?|[\"'])"
+_ARG = r"(?P<v>(?<=[\"'])[^\"'\n]{3,256}(?=[\"'])|[^\s\"'|,]{3,256})"
+_COMMANDS = (  # program, up to the value
+    r"(?:curl|wget|https?|xh)\b[^\n|]{0,200}?\s[\"']?(?:-u|--(?:proxy-)?user|-U|-a|--auth)(?:[\"'],)?[ =]?\s?[\"']?"
+    r"(?:[\w.@+-]|\[redacted:\w{1,40}\]){1,80}:",
+    r"(?:mysql\w*|mariadb\w*|7z)\b[^\n|]{0,200}?\s[\"']?-p[\"']?(?=[^\s\"'])",
+    r"(?:(?:redis|valkey)-cli|sshpass|mongo\w*|(?:docker|podman|helm|oc|az|cf|skopeo)\b[^\n|]{0,40}login|ldap\w+|sqlcmd|bcp|"
+    r"unzip|zip|rabbitmqadmin|mosquitto_\w+|ipmitool|influx|clickhouse-client|cqlsh|plink|pscp|psftp|putty|psexec|twine|"
+    r"xfreerdp|rclone|svn)\b[^\n|]{0,200}?[\s\"']-(?:a|p|w|P|pw|x?w(?=\w{4}))" + _GAP + r"?",
+    r"(?:smbclient|rpcclient|net rpc|winexe|wmic)\b[^\n|]{0,200}?-U\s?[\"']?[\w.\\-]{1,64}%",
+    r"openssl\b[^\n|]{0,200}?(?:\spass:|\s-[kK]" + _GAP + r")",
+    r"sqlplus\b[^\n|]{0,60}?\s[\w.]{1,64}/(?=[^\s/@]{3,64}@)",
+    r"ssh-keygen\b[^\n|]{0,200}?\s-[NP]" + _GAP,
+    r"(?:keytool|jarsigner|apksigner)\b[^\n|]{0,300}?\s-(?:store|key)pass(?!:env)" + _GAP,
+    r"keytool\b[^\n|]{0,300}?-keypass" + _GAP,
+    r"signtool\b[^\n|]{0,200}?\s/p" + _GAP,
+    r"schtasks\b[^\n|]{0,200}?\s/rp" + _GAP,
+    r"net use\b[^\n|]{0,200}?/user:\S{1,80}" + _GAP,
+    r"net user [\w.-]{1,40}" + _GAP + r"(?!/)",
+    r"cmdkey\b[^\n|]{0,200}?/pass:",
+    r"ConvertTo-SecureString\b(?: -String)?" + _GAP + r"(?!-)",
+    r"snmp\w{3,12}\b[^\n|]{0,200}?\s-[AX]" + _GAP,
+    r"snmp\w{3,12}\b[^\n|]{0,200}?-a [\w-]{3,8} -A \S{1,80} -x \w{3,8} -X" + _GAP,
+    r"snmp\w{3,12}\b[^\n|]{0,200}?\s-c" + _GAP,
+    r"mc alias set \S{1,80} \S{1,200} ",
+    r"mc alias set \S{1,80} \S{1,200} \S{1,100} ",
+    r"(?:doctl auth init|vault login|railway login|snyk auth|ngrok (?:config add-)?authtoken|gh auth login|"
+    r"sentry-cli login|tailscale up|cloudflared?\b)(?: (?:-t|--token|--auth-token|--authkey))?[ =]",
+    r"bitcoin-cli importprivkey ",
+    r"(?:pulumi|aws|npm|git|gcloud|heroku|fly|firebase|wrangler|supabase|gh|poetry|pip|dotnet)\b[^\n|]{0,40}?"
+    r"\b(?:config(?:ure)?(?::set)?|secrets?|user-secrets) (?:set|add|put)(?: -\S{1,30})* [\w.:/-]{0,60}"
+    r"(?i:password|secret|token|key|pwd|passphrase)\w{0,12}[ =]",
+    r"(?:ENV|setx|set -x|set -gx|setenv|putenv)\s{1,4}\w{0,60}(?:PASSWORD|SECRET|TOKEN|KEY|AUTH|PWD|PASS|CREDENTIALS?)\w{0,8}\s",
+)
+_CLI = r"\b(?:" + "|".join(_COMMANDS) + r")" + _ARG
+_PIPED = (
+    r"\becho(?: -n)?\s[\"']?(?P<v>[^\s\"'|]{6,256})[\"']?\s?\|\s?(?:[\w-]{2,20}\s(?=[^\n|]{0,80}(?:password-stdin|with-token|login))|"
+    r"sudo -S)|password-command[\"']?(?:,\s?|[ =])[\"']?echo (?P<w>[^\s\"']{4,256})"
+)
+_NAME = r"(?P<k>[\w.-]{2,80})"
+_FIELDS = (  # a name and its value as two fields
+    # an HTML input or meta element, either way round
+    r"<(?:input|meta)\b[^<>]{0,200}?\b(?:name|id|property)\s?=\s?\\?[\"']"
+    + _NAME
+    + r"\\?[\"'][^<>]{0,200}?\b(?:value|content)"
+    r"\s?=\s?\\?[\"'](?P<v>[^\"'<>\\]{3,2000})",
+    r"<input\b[^<>]{0,200}?\bvalue\s?=\s?\\?[\"'](?P<v>[^\"'<>\\]{3,2000})\\?[\"'][^<>]{0,200}?\bname\s?=\s?\\?[\"']"
+    + _NAME,
+    # a property list, a multipart form, a list of environment variables
+    r"<key>" + _NAME + r"</key>\s{0,40}<string>(?P<v>[^<\n]{1,2000})",
+    r"name=\\?\"" + _NAME + r"\\?\"(?:(?:\r?\n|\\r\\n|\\n)[\w-]{3,40}: [^\r\n\\]{1,200}){0,4}(?:\r?\n|\\r\\n|\\n){2}"
+    r"(?P<v>[^\r\n\\]{1,2000})",
+    r"\bname:\s{1,4}[\"']?" + _NAME + r"[\"']?\s{0,4}(?:\n\s{0,40}|,\s)value:\s{1,4}[\"']?(?P<v>[^\s\"'}]{1,2000})",
+    # pydantic's refusals
+    r"(?:^|\n)(?:[\w.]{1,200}\.)?"
+    + _NAME
+    + r"\n {1,8}[^\n]{1,300}?input_value=[\"'](?P<v>[^\n]{1,300}?)[\"'], input_type",
+    r"[\"']" + _NAME + r"[\"']\s?[)\]],[^{}\n]{1,300}?[\"']input[\"']:\s?[\"'](?P<v>[^\"'\n]{1,1000})",
+    # a row of a table, a word of a lisp, plain `name value`
+    r"\|\s{1,20}" + _NAME + r"\s{1,40}\|\s{1,20}(?P<v>[^\s|]{3,500})",
+    r"(?<![\w:]):" + _NAME + r"\s{1,4}\"(?P<v>[^\"\n]{1,1000})",
+)
+_PAIRS = (  # user and password handed over side by side
+    r"(?i:(?:\blogin|auth\w{0,20}|username_pw_set|credentials?|set_auth|PDO->__construct|\bconnect\w{0,12}))\(\s?"
+    r"(?:\([^()\n]{1,100}\),\s?\(|[\"'][^\"'\n]{1,100}[\"'],\s?(?=[\"'][^\"'\n]{1,80}[\"'],))?"
+    r"b?[\"'][^\"'\n]{0,80}[\"'],\s?b?[\"'](?P<v>[^\"'\n]{3,200})[\"']\s?[),]"
+)
+_DIALOGUES = (  # what clients of text protocols say
+    r"\bAUTH (?:default |[\w.-]{1,40} )?(?P<v>[^\s\"'`]{8,256})(?<![a-z]{8})",
+    r"with args beginning with: (?P<v>[^\n;]{3,300})",
+    r"\bAUTH (?:PLAIN|LOGIN|XOAUTH2|CRAM-MD5|OAUTHBEARER) (?P<v>[\w+/]{8,2048}={0,2})",
+    r"334 UGFzc3dvcmQ6.{0,40}?(?:send: |C: |> )b?[\"']?(?P<v>[\w+/]{4,512}={0,2})",
+    r"(?s:\bUSER [^\n]{1,80}\n.{0,200}?)\bPASS (?P<v>[^\s\"']{3,256})",
+    r"(?<![\w.])[\w.]{1,8} LOGIN [\w.@\"-]{1,80} (?P<v>[^\s]{3,256})",
+    r"(?i:PRAGMA (?:re)?key)\s?=\s?[\"'](?P<v>[^\"'\n]{3,256})",
+    r"(?<![\w.:/])(?:[\w.-]{1,100}|\*):(?:\d{2,5}|\*):(?:[\w.-]{1,64}|\*):[\w.-]{1,64}:(?P<v>[^\s:]{4,128})(?![\w:])",
+    r"\bTOTP\([\"'](?P<v>[A-Z2-7]{16,128})",
+    r"(?i:community|radius-server host \S{1,80} key|\bpassword [057]|\bsecret [0-9]|key [07]|enable secret) "
+    r"(?![a-z]{3,12}\b)(?P<v>\S{6,128})",
+)
+_LINKS = (  # what a link in an e-mail lets its reader do
+    r"/(?:reset(?:[-_]?password)?|password[-_]?reset|activat(?:e|ion)|verif(?:y|ication)|confirm(?:ation)?|invit(?:e|ation)|"
+    r"magic(?:[-_]?link)?|unsubscribe|ics|calendar|share|public|auth|one[-_]?time)/(?:[A-Za-z0-9=]{1,12}/)?"
+    r"(?:private-)?(?P<v>[\w.~-]{20,512})",
+)
+_PHRASES = (  # sentences
+    r"(?i:seed phrase|mnemonic(?: phrase)?|recovery phrase|seed words|backup phrase)[\"']?\W{1,12}(?P<v>(?:[a-z]{3,8}[ ,]{1,2})"
+    r"{8,23}[a-z]{3,8})",
+    r"(?i:passphrase|password)\s[\"“«](?P<v>[^\s\"”»\n]{2,40}(?: [^\s\"”»\n]{2,40}){2,9})[\"”»]",
+    r"(?i:password|passwort|mot de passe|contraseña|senha|wachtwoord|hasło|lösenord|пароль|密码|密碼|パスワード|비밀번호)\s?[:：‹«「]\s?"
+    r"(?P<v>[^\s›»」]{6,128})",
+    r"(?i:passwords? (?:tried|reset|changed|set)\b[^:\n]{0,20}?(?: to|:)) (?P<v>[^\s,]{6,80}(?:(?:, | and )[^\s,]{6,80}){0,9})",
+    r"(?i:tried|credentials?|logged in as|login as|authenticated as|signing in as) [\w.@-]{1,64}:(?P<v>[^\s\"'@:/]{5,128})",
+    r"(?i:(?:api|access|secret|auth|client|license|licence|app|account|subscription)[ -]keys?)(?: provided)?:? [\"'`(<]?"
+    r"(?P<v>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24,64}|(?:[A-Z0-9]{5}-){3,6}[A-Z0-9]{5}|"
+    r"[\w-]{3,20}(?:\*{3,}|…|\.{3,})[\w-]{2,20})(?![\w-])",
+    r"(?i:(?:refresh|access|api|auth|bearer|device|session|personal access) ?token) [\"'`(<]?"
+    r"(?P<v>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8}(?: [0-9a-f]{8}){3,7}|[0-9a-f]{32,64})(?![\w-])",
+    r"(?i:(?:backup|recovery|scratch) codes?:? )(?P<v>[\w-]{6,20}(?:, [\w-]{6,20}){0,19})",
+    r"(?i:(?:device|user|pairing|link) code:? )[\"'`]?(?P<v>[A-Z0-9]{4}-[A-Z0-9]{4})\b",
+    r"(?i:recovery key|(?:enter|type) this key)\b[^:\n]{0,30}?:? [\"'`]?(?P<v>(?:[A-Za-z0-9]{4} ){3,15}[A-Za-z0-9]{4})\b",
+    r"\bG-(?P<v>\d{6})\b",
+    r"(?i:credentials?)\b[^:\n]{0,20}: (?P<v>[\w+/]{12,512}={0,2})(?![\w+/=])",
 )
 
-_PARAM = r"[\w-]{1,40}=(?:\\?\"[^\"\n\\]{0,2000}\\?\"|[^\s,\"'\\]{0,2000})"
+_PARAM = r"[\w-]{1,40}=(?:\\?\"[^\"\n\\]{0,2000}\\?\"|[^\s,\"'\\=]{1,2000}={0,2})"
 _AUTHORIZATION = (
     r"[aA](?<!\[redacted:.)(?i:uthorization)"
     + QUOTE
@@ -164,12 +281,21 @@ _AUTHORIZATION = (
 _USERINFO = (
     r"(?:(?<![pP]:)(?<![pP][sS]:)//[^\s:/?#@\"'<>()%]{0,100}:(?P<x>(?:[^\s\"'<>?:]|:(?!//)){1,256})@|"
     r"(?://|%2F%2F)[^\s:/?#@\"'<>()%]{0,100}(?::|%3A)"
-    r"(?:(?P<v>[^\s\"'<>/?#]{1,256})|(?P<w>[^\s\"'<>@]{1,256}))(?:@|%40))(?=[\w.\[(%-])"
+    r"(?:(?P<v>[^\s\"'<>/?#]{1,256})|(?P<w>[^\s\"'<>@]{1,256}))(?:@|%40))(?=[\w.\[(%/-])"
 )
 _USERINFO_BARE = (
     r"(?<![\w/.-])[\w.-]{1,64}:(?P<v>[^\s@/:\"'<>]{4,128})@(?:(?:tcp|unix)\(|[\w.-]{1,100}:\d{2,5}(?!\d))|"
     r"(?<![\w/.-])\w{1,32}/(?P<w>[^\s@/\"'<>]{3,64})@/{0,2}[a-zA-Z][\w.-]{0,100}:\d{2,5}/"
 )
+
+
+def _is_argument(m: re.Match[str]) -> bool:
+    found = m[group_of(m)]
+    return not (_is_placeholder(found) or has_marker(found) or is_harmless(found))
+
+
+def _is_placeholder(value: str) -> bool:
+    return regex(r"(?i:passw(?:or)?d|pass|pwd|secret|token|pw|[A-Z_]*PASSWORD)").fullmatch(value) is not None
 
 
 def _is_basic(m: re.Match[str]) -> bool:
@@ -188,7 +314,10 @@ def _is_bearer(m: re.Match[str]) -> bool:
 
 
 def _no_port(m: re.Match[str]) -> bool:
-    return not regex(r"\d{2,5}[/?#].*").match(m[group_of(m)]) and not has_marker(m[group_of(m)])
+    found = m[group_of(m)]
+    return not (
+        _is_placeholder(found) or regex(r"\d{2,5}[/?#].*").match(found) or has_marker(found) or is_harmless(found)
+    )
 
 
 def rules() -> Iterator[Rule]:
@@ -210,8 +339,6 @@ def rules() -> Iterator[Rule]:
         + r"){1,30})"
     )
     yield Rule("auth_digest", "authorization", digest, ("digest", "oauth"))
-    pair = r"[aA](?i:uth)[\"']?\s?[=:]\s?[\[(][\"'][^\"'\n]{0,80}[\"'],\s?[\"'](?P<v>[^\"'\n]{1,200})[\"']"
-    yield Rule("auth_pair", "secret", pair, ("auth",))
     yield Rule("cookie", "cookie", gates=("cookie",), find=_cookies)
     element = (
         r"<(?P<k>[\w:.-]{2,80})(?:\s[^<>]{0,300})?>\s{0,8}(?:<!\[CDATA\[)?(?:(?P<v>[^<>]{1,4096}?)(?=<|"
@@ -219,9 +346,47 @@ def rules() -> Iterator[Rule]:
     )
     yield Rule("xml_element", "secret", element, ("<",), check=_named)
     yield Rule("name_value", "secret", _NAME_VALUE, ("name", "key", "field"), check=_named)
-    yield Rule("assignment", "secret", gates=("=", ":", "%3d", "',", '",'), find=_assignments)
+    for number, pattern in enumerate(_FIELDS, 1):
+        gates = (
+            ("<input", "<meta"),
+            ("<input",),
+            ("<key>",),
+            ("name=",),
+            ("value:",),
+            ("input_value",),
+            ("'input'", '"input"'),
+            ("|",),
+            (":",),
+        )
+        yield Rule(f"field_{number}", "secret", pattern, gates[number - 1], check=_named)
+    yield Rule("assignment", "secret", gates=("=", ":", "%3d", "',", '",', "：", "＝"), find=_assignments)
     yield Rule("flag", "secret", gates=(" -", "'-", '"-'), find=_flags)
-    yield Rule("cli_password", "secret", _CLI, (" -", "'-", '"-', " pass:"))
+    yield Rule("cli_password", "secret", _CLI, (" -", "'-", '"-', " pass:", " "), check=_is_argument)
+    yield Rule("piped_password", "secret", _PIPED, ("echo",))
+    yield Rule("auth_pair", "secret", _PAIRS, ("('", '("'), check=_is_argument)
+    for number, pattern in enumerate(_DIALOGUES, 1):
+        gates = (
+            ("auth ",),
+            ("with args",),
+            ("auth ",),
+            ("334",),
+            ("pass ",),
+            (" login ",),
+            ("pragma",),
+            (":",),
+            ("totp(",),
+            ("community", "key", "password", "secret"),
+        )
+        yield Rule(f"dialogue_{number}", "secret", pattern, gates[number - 1], check=_is_argument)
+    yield Rule("link", "secret", _LINKS[0], ("/",), check=lambda m: is_random(m["v"]))
+    for number, pattern in enumerate(_PHRASES, 1):
+        yield Rule(
+            f"phrase_{number}",
+            "secret",
+            pattern,
+            ("phrase", "pass", "key", "token", "code", "credential", "tried", "as ", "g-"),
+            check=_is_argument,
+        )
     yield Rule(
         "prose_secret",
         "secret",
