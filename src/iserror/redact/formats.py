@@ -138,8 +138,9 @@ _FORMATS = {
         r"webhook/send\?key=(?P<x>[\w-]{16,64})",
     ),
     "password_hash": (
-        "$ } scram-",
+        "$ } scram- : *",
         0,
+        r"\b[0-9a-fA-F]{32}:[0-9a-fA-F]{32}(?=:|\b)|(?<=\s):[0-9a-fA-F]{32}\b|(?<![\w*])\*[0-9A-F]{40}\b|"
         r"\$(?:2[abxy]?|[1567y]|gy|apr1|argon2(?:id|i|d)|scrypt|pbkdf2[\w-]*|bcrypt[\w-]*|"
         r"md5)\$[^\s\"'<>;]{8,512}|"
         r"(?:pbkdf2|argon2|bcrypt|scrypt|md5|sha1|sha256|"

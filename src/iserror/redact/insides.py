@@ -9,15 +9,15 @@ from iserror.redact.rule import Profile, Rule, regex
 
 _NL = r"(?:\r?\n|(?:\\r)?\\n|\A)"
 _PYTHON = (
-    r"[ |]{0,200}File \\{0,3}\"[^\"\n]{1,500}\", line \d{1,7}(?:, in (?:(?!\\n)[^\n]){1,200})?"
+    r"[ |]{0,200}File (?:\\{0,3}\"|&quot;)[^\"\n]{1,500}?(?:\"|&quot;), line \d{1,7}"
+    r"(?:,? in (?:<\w{1,40}>|[\w.<>$]{1,200}))?(?!\w)"
     r"(?:" + _NL + r"(?: {0,80}\|){0,20} {4,80}(?!File )(?=[^\s|])(?:(?!\\n)[^\n]){1,1000}){0,3}"
 )
 _JAVA = (
-    r"at (?:(?<!\w...)|"
-    r"(?<=\\t...))(?:[\w.$-]{1,80}/{1,2}){0,2}[\w$.<>]{3,300}\((?:[\w$.-]{1,100}\.(?:java|kt|scala|groovy|"
-    r"clj)(?::\d{1,6})?|"
-    r"Unknown Source|Native Method|<\w+>)\)(?: ~?\[[^\]\n]{0,200}\])?(?:\s{0,8}(?:\\n|"
-    r"\\t)*\.\.\. \d{1,4} (?:more|common frames omitted))?"
+    r"(?:at (?:(?<!\w...)|(?<=\\t...)|(?<=&nbsp;...))(?:\w{1,40} @ )?|(?<=[\[,] )|(?<=\[))"
+    r"(?:[\w.$@-]{1,80}/{1,2}){0,2}(?:[\w$.<>@-]|&[lg]t;){3,300}\("
+    r"(?:[\w$.-]{1,100}\.(?:java|kt|scala|groovy|clj)(?::\d{1,6})?|Unknown Source|Native Method|<\w+>)\)"
+    r"(?: ~?\[[^\]\n]{0,200}\])?(?:\s{0,8}(?:\\n|\\t)*\.\.\. \d{1,4} (?:more|common frames omitted))?"
 )
 _NODE = (
     r"at (?<!\w...)(?:(?:async |new )?[^\n():]{1,200} \((?:[^\n()]{1,400}:\d{1,7}:\d{1,7}|native|"
@@ -31,8 +31,8 @@ _DOTNET = (
     r"--- End of (?:inner exception )?stack trace[^\n\\]{0,60}---"
 )
 _GO = (
-    r"goroutine \d{1,9} \[[^\]\n]{1,80}\]:|(?:(?<![^\n])|(?<=\\n))(?!\s)(?:[^\n\\]|\\(?!n)){2,400}"
-    r"(?:\n|\\n)(?:\t|\\t| {4,8})\S{1,400}\.(?:go|s):\d{1,7}(?: \+0x[0-9a-f]{1,12})?"
+    r"goroutine \d{1,9} \[[^\]\n]{1,80}\]:|(?:(?<![^\n|])|(?<=\\n)|(?<=\")|(?<=: ))[ ]{0,4}[\w./*()~{}$-]{2,300}(?:\([^()\n]{0,200}\)|\.\.\.)?"
+    r"(?:\n|\\n)(?:[ |]{0,6}\t|\\t| {4,8})[^\s\"]{1,400}\.(?:go|s):\d{1,7}(?: \+0x[0-9a-f]{1,12})?"
 )
 _RUST = (
     r"(?<!\S)\d{1,3}:\s{1,4}(?:0x[0-9a-f]{4,16} - )?[<\w][\w:<>{}$& ,\[\]*'()=>-]{2,300}?(?:\n|"
@@ -41,11 +41,59 @@ _RUST = (
     r"[\w$]{1,100})(?:::[\w<>{}$&, #\[\]]{1,100}){1,12}(?=\n|\\n|\Z)|"
     r"panicked at (?P<v>[^\s,]{1,300}:\d{1,7}:\d{1,7})"
 )
+_HEX = r"0x[0-9a-fA-F]{4,16}"
+_PLACE = r"[\w)\]>]\.\w{1,6}:\d"  # a file with a line
+# Frames that begin a line, by what is sure of each; up to the end of the line.
+_FRAMES = (
+    # PHP, gdb, sanitizers, Dart; boost; glog
+    r"#\d{1,3}\s{1,4}(?=[^\n]{0,300}(?:"
+    + _HEX
+    + r"|"
+    + _PLACE
+    + r"|\(\d{1,6}\): |\{main\}|\[internal function\]|virt ))",
+    r"\d{1,3}#\s(?=[^\n]{0,300}(?:::| in /| at ))",
+    r"@\s{1,8}" + _HEX + r"\s",
+    # Swift, Kotlin native, Rust, WebAssembly
+    r"(?:at )?\d{1,3}[:.]?\s{1,8}(?:\[\w{1,6}\] )?(?:[\w.+-]{1,80}\s{1,40})?0x[0-9a-fA-F]{4,16}\s",
+    r"\d{1,3}:\s{1,4}__?\w{1,80}(?=\n\s{1,40}at )|at \./[^\s:]{1,200}:\d{1,7}:\d{1,7}",
+    # "at", in the words of several languages
+    r"(?:at|from|in|bei|à|w|en|em|da|by)\s(?=[^\n]{0,400}?(?:"
+    + _PLACE
+    + r"|:(?:line|Zeile|ligne|línea|wiersz|riga|linha) ?\d|"
+    r"\.\w{1,6}[,:]? line \d|\[" + _HEX + r"\] in |wasm-function\[|\]:" + _HEX + r"|\[native code\]))",
+    r"at (?:<\w{1,40}>, <[\w ]{1,40}>: line \d|\w{1,40}:\w{1,60}\(\w{0,60}\)(?!\S)|\w{1,80}\(Closure\b)|at REPL\d{1,5}:\d",
+    r"(?:bei|à|w|en)\s[\w`<>+\[\],$|]{1,200}\.[\w.`<>+\[\],$|]{2,300}\([^()\n]{0,400}\)",
+    # Ruby, Lua, Python in a box, IPython, Elixir
+    r"(?:from )?\S{1,300}:\d{1,7}:? in (?:function|upvalue|main chunk|local|method|field|[`'<\w])",
+    r"\[(?:C|string \"[^\"\n]{1,100}\")\](?::\d{1,7})?: in |\(\.\.\.tail calls\.\.\.\)",
+    r"File /\S{1,300}:\d{1,7}, in |(?:lib|test|src)/\S{1,200}\.exs?:\d{1,7}: |iex:\d{1,7}: |"
+    r"\([\w.-]{1,60} [\d.]{1,20}\) \S{1,200}\.(?:exs?|erl):\d{1,7}: ",
+    # browsers, Dart
+    r"[\w$.<>/ *]{0,100}@(?:https?:|webpack|file:|blob:|\w{2,20}-extension:|\[(?:native|wasm) code\])|\[(?:native|wasm) code\](?=\n)",
+    r"<\?>\.wasm-function\[",
+    r"(?:package|dart):\S{1,200} \d{1,6}:\d{1,6}\s",
+    # glibc, WinDbg, PHP, R, Perl, Go
+    r"\S{1,200}\([^()\s]{0,200}\+"
+    + "0x[0-9a-f]{1,16}"
+    + r"\)\s?\[0x[0-9a-f]{4,16}\]|\w{1,60}![\w:<>~]{1,200}\+0x[0-9a-f]{1,8}",
+    r"PHP\s{1,4}\d{1,3}\. |\d{1,3}: (?=[^\n]{1,300} at [^\s#]{1,200}#\d)|\d{1,3}\. [│├└─ ]{1,40}\w[\w.]{0,60}:{2,3}\w",
+    r"[\w:{} .]{1,200}(?:\([^()\n]{0,300}(?:\([^()\n]{0,100}\)[^()\n]{0,100}){0,4}\))?\s?called at (?=[^\n]{1,300} line \d)",
+    r"\S{1,300}\.go:\d{1,7} \(0x[0-9a-f]{4,16}\)(?:\n\t[^\n]{1,300})?",
+)
+_LINE = r"(?:(?<![^\n])|(?<=\\n)|(?<=<br/>)|(?<=<br>)|(?<=\[\"))(?:[ \t│|]|\\t|&nbsp;){0,80}"
+_FRAME = _LINE + r"(?P<v>(?:" + "|".join(_FRAMES) + r")(?:(?!\\n|<br|\"[,\]}])[^\n]){0,600})"
+# Those that stand anywhere.
 _OTHER_FRAMES = (
     r"#\d{1,3} \{main\}|#\d{1,3}\s{1,2}(?:0x[0-9a-f]{4,16} in )?"
     r"(?=[^\n#]{1,200}(?:\(\d{1,6}\): |\bat [^\n\s]{1,200}:\d))"
-    r"[^\n]{1,600}|(?<![^\s\"'(])[^\s:\"']{1,300}\.(?:rb|exs?|erl):\d{1,7}:in [`'][^'\n]{1,200}'|"
-    r"\([\w.-]{1,60} [\d.]{3,20}\) [\w/.-]{3,200}\.exs?:\d{1,6}: [^\n]{1,200}"
+    r"[^\n]{1,600}|(?<![^\s\"'(])(?:\(eval at [^\s()]{1,200}\)|[^\s:\"']{1,300}\.(?:rb|erb|rake|exs?|erl)):\d{1,7}:in [`'][^'\n]{1,200}'|"
+    r"\([\w.-]{1,60} [\d.]{3,20}\) [\w/.-]{3,200}\.exs?:\d{1,6}: [^\n]{1,200}|"
+    r"\bat (?:/[^\s]{1,300}|\(eval \d{1,6}\)) line \d{1,7}(?:, <\w{1,20}> line \d{1,9})?\.?|"
+    r"\{\w{1,80},\w{1,80},(?:\d{1,3}|\[[^\[\]\n]{0,200}\]),\s{0,8}\[(?:\{file,[^\[\]]{1,400}\})?\]\}|"
+    r"(?<=in )(?:function\s{1,3}|call from\s{1,3})?\w{1,80}:\w{1,80}/\d{1,3}(?: \([^()\n]{1,200}, line \d{1,7}\)| line \d{1,7})|"
+    r"\{ fn: \"[^\"\n]{1,200}\", file: \"[^\"\n]{1,300}\", line: \d{1,7} \}|"
+    r"(?<=\(from )[^\s()]{1,200}\.R#\d{1,7}|(?<=Calls: )[\w.$:]{1,100}(?: -> [\w.$:<>]{1,100}){1,20}|"
+    r"(?<=Error in )[\w.:$]{1,80}\([^\n]{0,200}\)(?= : )"
 )
 # `/v1/users` and `/help` are no files: a first segment that only a file system has, or one that could be
 # either with a deeper path behind it.
@@ -102,7 +150,7 @@ _IPV4 = (
 )
 _IPV6 = (
     r"\[?(?<![\w:.])(?:(?i:fe80|f[cd][0-9a-f]{2}):(?::?[0-9a-fA-F]{1,4}:?){1,8}|"
-    r"::1(?![\w:.]))(?:%\w{1,16})?(?:/\d{1,3})?(?:\](?::\d{1,5})?)?"
+    r"::1(?![\w:.])|::1(?=:\d{4,5}(?!\w)))(?:%\w{1,16})?(?:/\d{1,3})?(?:\](?::\d{1,5})?|(?<=:1):\d{4,5})?"
 )
 _HOST = (
     r"(?<![\w.-])(?!(?:threading|gevent|werkzeug|asgiref)\.local\b)(?:\w[\w-]{0,62}\.){1,10}(?:internal|local|lan|corp|intranet|intra|localdomain|"
@@ -121,17 +169,37 @@ _HOST_PORT = (
     + _PORTS.replace(" ", "|")
     + r")(?![\w.])"
 )
-_LOCALHOST = r"localhost:\d{1,5}(?!\w)"
+_LOCALHOST = r"(?i:localhost):\d{1,5}(?!\w)"
+_SERVER = r"[a-zA-Z][\w-]{1,62}"
 _NAMED_HOST = (
-    r"(?:ENOTFOUND|EAI_AGAIN|lookup|[rR]esolve(?: host)?|[hH]ost ?name|connect to host|"
-    r"[uU]nknown host)[: ] ?\\?[\"']?"
-    r"(?P<v>[a-z0-9]+(?:[-_][a-z0-9]+)+(?::\d{1,5})?)(?![\w.-])"
+    r"(?:ENOTFOUND|EAI_AGAIN|lookup|[rR]esolve(?: host)?|[hH]ost ?name|connect to host|[uU]nknown host|[nN]ode name)[: ] ?\\?[\"']?"
+    r"(?P<v>[a-z0-9]+(?:[-_][a-z0-9]+)+(?::\d{1,5})?)(?![\w.-])|"
+    r"(?i:connect(?:ed|ing)? to|connecting|dialing|host not found in upstream|upstream|running on host|ECONN\w{3,8}|EHOSTUNREACH|"
+    r"ETIMEDOUT|no route to host for|via|proxy|broker|container|thrd:|dns:/{1,3}|refused by|reach|peer|listening on|server at)"
+    r"[: ]?\s?[\[(]?\\?[\"']?(?P<w>" + _SERVER + r":\d{2,5})(?![\w.])|"
+    r"(?i:connect to|running on host|server at|upstream) \\?[\"']?(?P<x>[a-zA-Z][\w]*(?:[-_\d]\w*|db|mq))\\?[\"']?(?= port| \(|,| and accepting|/)|"
+    r"(?:[hH]ost|HOST|[hH]ostname)=[\"']?(?P<x1>" + _SERVER + r")[\"']?(?=[\"']?,\s?(?:[pP]ort)=)|"
+    r"(?i:dial\w{0,4}|connect\w{0,4}|refused\w{0,8}|resolve)[^\n]{0,40}\([\"'](?P<x2>"
+    + _SERVER
+    + r")[\"'](?=, \d{2,5}\))|"
+    r"Connect to (?P<x3>"
+    + _SERVER
+    + r":\d{2,5})|\[(?P<x4>"
+    + _SERVER
+    + r")(?=/\[redacted:ip\])|(?P<x5>\*(?:\.[\w-]{1,63}){1,4}\.(?:svc|local|internal|corp))(?![\w.])"
+)
+_NEAR_PORT = (
+    r"\[redacted:(?:host|ip)\](?:[\"')\]]|%5D){0,3}(?:\[redacted:ip\])?[,:;]?\s?(?:[^\n\d\[]{0,30}?(?i:port)[\"']?\s?[=:(]{0,2}\s?(?:Some\()?[\"']?|:)"
+    r"(?P<v>\d{2,5})(?![\w.])|"
+    r"(?i:\bport )(?P<w>\d{2,5})(?= (?:was |is )?(?:already in use|on \[redacted:host)|\?? after)|"
+    r"(?i:listen (?:tcp|udp)\d? |in use )(?:\[::\]|::|\*|)?:(?P<x>\d{2,5})(?!\w)|"
+    r"\[redacted:host\][\"']? and accepting TCP/IP connections on port (?P<x1>\d{2,5})"
 )
 _PORT = r"\[redacted:(?:host|ip)\]\\?[\"']?[,:]?\s?(?:\\?[\"']?port\\?[\"']?\s?[=:]?\s?)?(?P<v>\d{2,5})(?![\w.])"
 
-_TABLE = r"[\w.\"`\[\]]{1,200}"
+_TABLE = r"(?:[\w.\"`\[\]]|\\\"){1,200}"
 _SQL = {  # keyword: what must follow it
-    "select": r"\s{1,40}(?P<cols>(?:[^;sS]|"
+    "select": r"(?:\s|\\n){1,40}(?P<cols>(?:[^;sS]|"
     r"[sS](?!(?i:elect\s))){1,600}?)\s{1,40}(?P<from>(?i:from))\s{1,40}[\w\"`\[({.@#:%]",
     "insert": r"(?i:\s{1,9}(?:OR\s\w+\s{1,9}|IGNORE\s{1,9})?INTO\s{1,9}" + _TABLE + r"\s{0,9}(?:\(|VALUES|"
     r"SELECT|DEFAULT))",
@@ -142,15 +210,25 @@ _SQL = {  # keyword: what must follow it
     + _TABLE
     + r"\s{0,9}=)",
     "delete": r"(?P<from>\s{1,9}(?i:from))\s{1,9}" + _TABLE,
-    "merge": r"(?i:\s{1,9}INTO\s{1,9}\w(?=[^;]{1,200}\bUSING\b))",
+    "merge": r"(?i:\s{1,9}(?:INTO\s{1,9})?[\w\"`\[](?=[^;]{1,200}\bUSING\b))",
     "with": r"(?i:\s{1,9}(?:RECURSIVE\s)?\w{1,60}(?:\s{0,9}\([^()]{1,200}\))?\s{1,9}AS\s{1,9}(?:"
     r"(?:NOT\s)?MATERIALIZED\s)?\()",
     "grant": r"(?-i:\s{1,9}[A-Z, ]{3,60}\s{1,9}ON\s{1,9}\w)",
+    "upsert": r"(?i:\s{1,9}INTO\s{1,9}" + _TABLE + r"\s{0,9}\()",
+    "show": r"(?-i:\s{1,9}(?:FULL |CREATE |INDEX |TABLE )[A-Z ]{0,20}(?:FROM\s|TABLE\s)?[`\w])",
+    "pragma": r"\s{1,9}\w{1,40}(?:\.\w{1,40})?\s?[(=]",
+    "copy": r"(?-i:\s{1,9}" + _TABLE + r"\s?\([^()\n]{1,400}\)\s{1,9}(?:FROM|TO)\s)",
+    "refresh": r"(?i:\s{1,9}MATERIALIZED\s{1,9}VIEW\s)",
+    "explain": r"(?i:\s{1,9}(?:ANALYZE\s{1,9}|\([^()\n]{1,80}\)\s{1,9})?(?:SELECT|UPDATE|DELETE|INSERT|WITH)\s)",
+    "set": r"(?-i:\s{1,9}(?:LOCAL|SESSION|GLOBAL)\s{1,9}\w{1,60}\s?(?:=|TO)\s)",
+    "begin": r"(?-i:\s{1,9}[\w.]{2,80}\([^()\n]{0,200}\);)",
+    "lock": r"(?-i:\s{1,9}TABLES?\s{1,9}\w)",
+    "declare": r"(?-i:\s{1,9}@?\w{1,60}\s{1,9}(?:CURSOR|INT|VARCHAR|NVARCHAR|TABLE)\b)",
     "exec": r"(?i:(?:UTE)?\s{1,9}(?:sp_|dbo\.|@)\w)",
     "call": r"(?-i:\s{1,9}\w+(?:\.\w+|_\w*)\()",
 }
 _DDL = (
-    r"(?i:\s{1,9}(?:OR\sREPLACE\s{1,9})?(?:UNIQUE\s|TEMP(?:ORARY)?\s|MATERIALIZED\s)?(?:TABLE|INDEX|VIEW|"
+    r"(?i:\s{1,9}(?:OR\sREPLACE\s{1,9})?(?:UNIQUE\s|TEMP(?:ORARY)?\s|MATERIALIZED\s)?(?:TABLE(?:\sONLY)?|INDEX|VIEW|"
     r"DATABASE|SCHEMA|SEQUENCE|"
     r"TRIGGER|FUNCTION|PROCEDURE|TYPE|USER|ROLE|EXTENSION)\s{1,9}(?:IF\s(?:NOT\s)?EXISTS|CONCURRENTLY|"
     r"[\w\"`\[\]]{1,100}[._\"`]\w|"
@@ -168,6 +246,23 @@ _SQL_EVIDENCE = (
 _SQL_REST = (
     r"[^\n;]{0,8192}(?:;?[ \t]*\n(?:[ \t]+\S|(?i:from|where|and|or|join|left|inner|right|order|group|"
     r"limit|values|set|having|union|returning|on|select)\b)[^\n;]{0,4096}){0,60};?"
+)
+
+
+# What databases quote of a statement, and of rows and parameters.
+_EXCERPT = (
+    r"(?<=LINE \d: )(?P<v>[^\n]{3,1000})|(?<=LINE \d\d: )(?P<w>[^\n]{3,1000})|"
+    r"\[(?:SQL|query): (?!\[redacted)(?P<x>(?:[^\]\n]|\](?!\s*(?:\n|\Z|\())){3,4000})"
+)
+_VALUES = (
+    r"[kK]ey \((?:[^()\n]|\([^()\n]{0,100}\)){1,200}\)=\((?P<v>[^\n]{1,1000}?)\)(?= (?:already exists|is|conflicts|does)|\.|\Z|\")|"
+    r"[rR]ow contains \((?P<w>[^\n]{1,2000}?)\)(?=\.|\Z|\n|\")|"
+    r"Duplicate entry '(?P<x>[^'\n]{1,500})' for key|"
+    r"dup key: \{ ?(?P<x1>[^{}\n]{1,500}?) ?\}|"
+    r"binding parameter \[\d{1,4}\] as \[\w{1,40}\] - \[(?P<x2>[^\n]{0,1000}?)\](?=\s|\Z)|"
+    r"(?:\[parameters: |Parameters=\[|Bind vars: |with params |\(args: )(?!\[redacted)(?P<x3>[\[(@{'][^\n]{1,4000}?)(?=\]\s*(?:\n|\Z)|\], |\Z|\n|\)\s*\Z)|"
+    r"parameters: (?P<x4>\$1 = [^\n]{1,2000})|"
+    r"(?<=\[redacted:sql\]\n)params: (?P<x5>[^\n]{1,2000})"
 )
 
 
@@ -237,12 +332,18 @@ def rules() -> Iterator[Rule]:
         return Rule(name, kind, pattern, tuple(gates.split("|")), 0, model)
 
     yield rule("trace_python", "trace", _PYTHON, ", line ")
+    yield Rule("trace_frame", "trace", _FRAME, ("\n", "\\n", "<br", "#", "at ", "frame"), 0, model)
     yield rule("trace_java", "trace", _JAVA, "at ")
     yield rule("trace_rust", "trace", _RUST, "::|panicked at")
     yield rule("trace_node", "trace", _NODE, "at |@http|@file|@webpack|@moz")
     yield rule("trace_dotnet", "trace", _DOTNET, "at |stack trace")
     yield rule("trace_go", "trace", _GO, ".go:|.s:|goroutine ")
-    yield rule("trace_other", "trace", _OTHER_FRAMES, "#|.rb:|.ex:|.exs:|.erl:")
+    yield rule(
+        "trace_other",
+        "trace",
+        _OTHER_FRAMES,
+        "#|.rb:|.erb:|.ex:|.exs:|.erl:| line |eval at|/|,[|fn:|error in|calls:|.r#",
+    )
     yield Rule("sql", "sql", gates=tuple(_SQL), profiles=model, find=_statements)
     params = (
         r"(?i:\b(?:parameters|params|bind(?:ing)?s?(?: parameters?)?|bind values|args)[\"']?\s?[=:]\s?)"
@@ -250,6 +351,13 @@ def rules() -> Iterator[Rule]:
         r"(?P<w>[\[({](?!redacted)[^\n]{0,4000}[\])}])(?=\s|\Z)|(?P<x>[\[({](?!redacted)[^\n]{0,4000}))"
     )
     yield rule("sql_params", "sql_params", params, "[redacted:sql]")
+    yield rule("sql_excerpt", "sql", _EXCERPT, "line |[sql: |[query")
+    yield rule(
+        "sql_values",
+        "sql_params",
+        _VALUES,
+        "key |row contains|duplicate entry|binding|parameters|params|args|bind vars|dup key",
+    )
     yield rule("file_url", "path", r"(?i:file:)/{1,3}[^\s\"'<>)]{1,1024}", "file:/")
     yield rule("path_windows", "path", _WINDOWS, ":\\|:/")
     yield rule("path_unc", "path", _UNC, "\\\\")
@@ -259,8 +367,14 @@ def rules() -> Iterator[Rule]:
     yield Rule("host_url", "host", _URL_HOST, ("://",), 0, model, check=_is_service)
     yield rule("host_port", "host", _HOST_PORT, "|".join(f":{port}" for port in _PORTS.split()))
     yield rule("localhost", "host", _LOCALHOST, "localhost:")
-    yield rule("host_named", "host", _NAMED_HOST, "enotfound|eai_again|lookup|resolve|host")
+    yield rule(
+        "host_named",
+        "host",
+        _NAMED_HOST,
+        "enotfound|eai_again|lookup|resolve|host|connect|econn|via|proxy|broker|container|thrd|dns:|reach|upstream|dial|server|etimedout|*.",
+    )
     ipv4 = ("10.", "172.", "192.168", "169.254", "127.", "100.", "0.0.", "ip-")
     yield Rule("ip", "ip", _IPV4, ipv4, 0, model, check=_no_version)
     yield rule("ipv6", "ip", _IPV6, "fe80|fc|fd|::1")
     yield rule("port", "port", _PORT, "[redacted:host]|[redacted:ip]")
+    yield rule("near_port", "port", _NEAR_PORT, "port|listen|in use|:")

@@ -94,7 +94,7 @@ def _cookies(text: str) -> Iterator[tuple[int, int]]:
     )
     attribute = r"path|domain|expires|max-age|samesite|version|priority|comment"
     pair = (
-        r"([\w$](?<![\w.$!-].)[\w.$!-]{0,99})(?=[=\\\"':&%`])"
+        r"([\w$.](?<![\w.$!-].)[\w.$!-]{0,99})(?=[=\\\"':&%`])"
         + QUOTE
         + r"?(?:=|: ?)"
         + QUOTE
@@ -160,14 +160,16 @@ _NAME_VALUE = (
 )
 # What stands between two words of a command line, also of one that is printed as a list.
 _GAP = r"(?:[\"']?,\s?[\"']|[ \t]{1,9}[\"']?|[\"'])"
-_ARG = r"(?P<v>(?<=[\"'])[^\"'\n]{3,256}(?=[\"'])|[^\s\"'|,]{3,256})"
+_ARG = r"(?!-)(?P<v>(?<=[\"'])[^\"'\n]{3,256}(?=[\"'])|[^\s\"'|,]{3,256})"
 _COMMANDS = (  # program, up to the value
     r"(?:curl|wget|https?|xh)\b[^\n|]{0,200}?\s[\"']?(?:-u|--(?:proxy-)?user|-U|-a|--auth)(?:[\"'],)?[ =]?\s?[\"']?"
     r"(?:[\w.@+-]|\[redacted:\w{1,40}\]){1,80}:",
     r"(?:mysql\w*|mariadb\w*|7z)\b[^\n|]{0,200}?\s[\"']?-p[\"']?(?=[^\s\"'])",
-    r"(?:(?:redis|valkey)-cli|sshpass|mongo\w*|(?:docker|podman|helm|oc|az|cf|skopeo)\b[^\n|]{0,40}login|ldap\w+|sqlcmd|bcp|"
+    r"(?:(?:redis|valkey)-cli|sshpass|mongo\w*|(?:docker|podman|helm|oc|az)\b[^\n|]{0,40}login|ldap\w+|sqlcmd|bcp|"
     r"unzip|zip|rabbitmqadmin|mosquitto_\w+|ipmitool|influx|clickhouse-client|cqlsh|plink|pscp|psftp|putty|psexec|twine|"
     r"xfreerdp|rclone|svn)\b[^\n|]{0,200}?[\s\"']-(?:a|p|w|P|pw|x?w(?=\w{4}))" + _GAP + r"?",
+    r"(?:skopeo|podman|buildah)\b[^\n|]{0,200}?creds[= ][\w.-]{1,64}:",
+    r"cf login\b[^\n|]{0,200}?\s-p" + _GAP,
     r"(?:smbclient|rpcclient|net rpc|winexe|wmic)\b[^\n|]{0,200}?-U\s?[\"']?[\w.\\-]{1,64}%",
     r"openssl\b[^\n|]{0,200}?(?:\spass:|\s-[kK]" + _GAP + r")",
     r"sqlplus\b[^\n|]{0,60}?\s[\w.]{1,64}/(?=[^\s/@]{3,64}@)",
@@ -183,8 +185,8 @@ _COMMANDS = (  # program, up to the value
     r"snmp\w{3,12}\b[^\n|]{0,200}?\s-[AX]" + _GAP,
     r"snmp\w{3,12}\b[^\n|]{0,200}?-a [\w-]{3,8} -A \S{1,80} -x \w{3,8} -X" + _GAP,
     r"snmp\w{3,12}\b[^\n|]{0,200}?\s-c" + _GAP,
+    r"mc alias set \S{1,80} \S{1,200} (?:\[redacted:\w{1,40}\]|\S{1,100}) ",
     r"mc alias set \S{1,80} \S{1,200} ",
-    r"mc alias set \S{1,80} \S{1,200} \S{1,100} ",
     r"(?:doctl auth init|vault login|railway login|snyk auth|ngrok (?:config add-)?authtoken|gh auth login|"
     r"sentry-cli login|tailscale up|cloudflared?\b)(?: (?:-t|--token|--auth-token|--authkey))?[ =]",
     r"bitcoin-cli importprivkey ",
@@ -218,12 +220,12 @@ _FIELDS = (  # a name and its value as two fields
     + r"\n {1,8}[^\n]{1,300}?input_value=[\"'](?P<v>[^\n]{1,300}?)[\"'], input_type",
     r"[\"']" + _NAME + r"[\"']\s?[)\]],[^{}\n]{1,300}?[\"']input[\"']:\s?[\"'](?P<v>[^\"'\n]{1,1000})",
     # a row of a table, a word of a lisp, plain `name value`
-    r"\|\s{1,20}" + _NAME + r"\s{1,40}\|\s{1,20}(?P<v>[^\s|]{3,500})",
+    r"\|\s{1,20}" + _NAME + r"\s{1,40}\|\s{1,20}(?P<v>(?=[^\s|]*\d)(?=[^\s|]*[A-Za-z])[^\s|]{6,500})",
     r"(?<![\w:]):" + _NAME + r"\s{1,4}\"(?P<v>[^\"\n]{1,1000})",
 )
 _PAIRS = (  # user and password handed over side by side
-    r"(?i:(?:\blogin|auth\w{0,20}|username_pw_set|credentials?|set_auth|PDO->__construct|\bconnect\w{0,12}))\(\s?"
-    r"(?:\([^()\n]{1,100}\),\s?\(|[\"'][^\"'\n]{1,100}[\"'],\s?(?=[\"'][^\"'\n]{1,80}[\"'],))?"
+    r"(?i:(?:\blogin|auth\w{0,20}(?:[\"']?\s?[=:]\s?)?|username_pw_set|credentials?|PDO->__construct|\bconnect\w{0,12}))\(\s?"
+    r"(?:\([^()\n]{1,100}\),\s?\(|(?<=construct\()[\"'][^\"'\n]{1,100}[\"'],\s?)?"
     r"b?[\"'][^\"'\n]{0,80}[\"'],\s?b?[\"'](?P<v>[^\"'\n]{3,200})[\"']\s?[),]"
 )
 _DIALOGUES = (  # what clients of text protocols say
@@ -248,7 +250,7 @@ _PHRASES = (  # sentences
     r"(?i:seed phrase|mnemonic(?: phrase)?|recovery phrase|seed words|backup phrase)[\"']?\W{1,12}(?P<v>(?:[a-z]{3,8}[ ,]{1,2})"
     r"{8,23}[a-z]{3,8})",
     r"(?i:passphrase|password)\s[\"“«](?P<v>[^\s\"”»\n]{2,40}(?: [^\s\"”»\n]{2,40}){2,9})[\"”»]",
-    r"(?i:password|passwort|mot de passe|contraseña|senha|wachtwoord|hasło|lösenord|пароль|密码|密碼|パスワード|비밀번호)\s?[:：‹«「]\s?"
+    r"(?i:passwort|mot de passe|contraseña|senha|wachtwoord|hasło|lösenord|пароль|密码|密碼|パスワード|비밀번호|password(?=\s?[：‹«「]))\s?[:：‹«「]\s?"
     r"(?P<v>[^\s›»」]{6,128})",
     r"(?i:passwords? (?:tried|reset|changed|set)\b[^:\n]{0,20}?(?: to|:)) (?P<v>[^\s,]{6,80}(?:(?:, | and )[^\s,]{6,80}){0,9})",
     r"(?i:tried|credentials?|logged in as|login as|authenticated as|signing in as) [\w.@-]{1,64}:(?P<v>[^\s\"'@:/]{5,128})",

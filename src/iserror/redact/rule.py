@@ -65,7 +65,11 @@ class Rule:
 
 def group_of(m: re.Match[str]) -> str | int:
     """The group of a match that is the finding."""
-    return next((g for g in "vwx" if g in m.re.groupindex and m.start(g) >= 0), 0)
+    return (
+        m.lastgroup
+        if m.lastgroup and m.lastgroup[0] in "vwx"
+        else next((g for g in m.re.groupindex if g[0] in "vwx" and m.start(g) >= 0), 0)
+    )
 
 
 def any_word(words: str) -> str:
