@@ -141,7 +141,7 @@ _FORMATS = {
         "$ } scram- : *",
         0,
         r"\b[0-9a-fA-F]{32}:[0-9a-fA-F]{32}(?=:|\b)|(?<=\s):[0-9a-fA-F]{32}\b|(?<![\w*])\*[0-9A-F]{40}\b|"
-        r"\$(?:2[abxy]?|[1567y]|gy|apr1|argon2(?:id|i|d)|scrypt|pbkdf2[\w-]*|bcrypt[\w-]*|"
+        r"(?<!\w)\$(?:2[abxy]?|[1567y]|gy|apr1|argon2(?:id|i|d)|scrypt|pbkdf2[\w-]*|bcrypt[\w-]*|"
         r"md5)\$[^\s\"'<>;]{8,512}|"
         r"(?:pbkdf2|argon2|bcrypt|scrypt|md5|sha1|sha256|"
         r"sha512)(?:[_:]\w+){0,4}\$[^\s\"'<>;$]{1,64}\$[^\s\"'<>;]{8,512}|"

@@ -31,7 +31,7 @@ _DOTNET = (
     r"--- End of (?:inner exception )?stack trace[^\n\\]{0,60}---"
 )
 _GO = (
-    r"goroutine \d{1,9} \[[^\]\n]{1,80}\]:|(?:(?<![^\n|])|(?<=\\n)|(?<=\")|(?<=: ))[ ]{0,4}[\w./*()~{}$-]{2,300}(?:\([^()\n]{0,200}\)|\.\.\.)?"
+    r"goroutine \d{1,9} \[[^\]\n]{1,80}\]:|created by [^\n\\]{1,200}(?:\n|\\n)(?:\t|\\t)[^\s\"]{1,400}|(?:(?<![^\n|])|(?<=\\n)|(?<=\")|(?<=: ))[ ]{0,4}[\w./*()~{}\[\]$-]{2,300}(?:\([^()\n]{0,200}\)|\.\.\.)?"
     r"(?:\n|\\n)(?:[ |]{0,6}\t|\\t| {4,8})[^\s\"]{1,400}\.(?:go|s):\d{1,7}(?: \+0x[0-9a-f]{1,12})?"
 )
 _RUST = (
@@ -176,7 +176,7 @@ _NAMED_HOST = (
     r"(?P<v>[a-z0-9]+(?:[-_][a-z0-9]+)+(?::\d{1,5})?)(?![\w.-])|"
     r"(?i:connect(?:ed|ing)? to|connecting|dialing|host not found in upstream|upstream|running on host|ECONN\w{3,8}|EHOSTUNREACH|"
     r"ETIMEDOUT|no route to host for|via|proxy|broker|container|thrd:|dns:/{1,3}|refused by|reach|peer|listening on|server at)"
-    r"[: ]?\s?[\[(]?\\?[\"']?(?P<w>" + _SERVER + r":\d{2,5})(?![\w.])|"
+    r"[: ]?\s?[\[(]?\\?[\"']?(?P<w>" + _SERVER + r":\d{2,5})(?!\w|\.\w)|"
     r"(?i:connect to|running on host|server at|upstream) \\?[\"']?(?P<x>[a-zA-Z][\w]*(?:[-_\d]\w*|db|mq))\\?[\"']?(?= port| \(|,| and accepting|/)|"
     r"(?:[hH]ost|HOST|[hH]ostname)=[\"']?(?P<x1>" + _SERVER + r")[\"']?(?=[\"']?,\s?(?:[pP]ort)=)|"
     r"(?i:dial\w{0,4}|connect\w{0,4}|refused\w{0,8}|resolve)[^\n]{0,40}\([\"'](?P<x2>"
@@ -266,6 +266,10 @@ _VALUES = (
 )
 
 
+# What a message says after the statement that it is about.
+_SAID = r"\s(?:failed|is not (?!null)|record not found|returned|timed out|could not|cannot)\b|\s: \w|, line \d|\.\s\("
+
+
 def _statements(text: str) -> Iterator[tuple[int, int]]:
     """Find SQL statements, to the quote that closes them, else to their end or that of the line."""
     low = text.lower()
@@ -296,12 +300,14 @@ def _statements(text: str) -> Iterator[tuple[int, int]]:
         rest = regex(_SQL_REST).match(text, start)
         end = max(m.end(), rest.end() if rest else 0)
         if text[max(0, start - 6) : start].upper() == "[SQL: ":
-            closed = regex(r"\](?=\s*(?:\n|\Z|\(|\[|\\n))").search(text, start, start + 16_384)
+            closed = regex(r"\](?=\s*(?:\n|\Z|\(|\[|\\n)| [a-z])").search(text, start, start + 16_384)
         elif before and before in "\"'`":
             closed = regex(r"(?<!\\)" + before).search(text, m.end(), m.end() + 16_384)
         else:
             closed = regex(r"\\?\"\s*(?:[}\]]|,\s*\\?\"[\w-]+\\?\"\s*:)").search(text, m.end(), end)
         end = closed.start() if closed else end
+        said = regex(_SAID).search(text, m.end(), end)
+        end = said.start() if said else end
         yield start, end
 
 
@@ -332,8 +338,7 @@ def rules() -> Iterator[Rule]:
         return Rule(name, kind, pattern, tuple(gates.split("|")), 0, model)
 
     yield rule("trace_python", "trace", _PYTHON, ", line ")
-    yield Rule("trace_frame", "trace", _FRAME, ("\n", "\\n", "<br", "#", "at ", "frame"), 0, model)
-    yield rule("trace_java", "trace", _JAVA, "at ")
+    yield rule("trace_java", "trace", _JAVA, "at |.java:|.kt:|.scala:")
     yield rule("trace_rust", "trace", _RUST, "::|panicked at")
     yield rule("trace_node", "trace", _NODE, "at |@http|@file|@webpack|@moz")
     yield rule("trace_dotnet", "trace", _DOTNET, "at |stack trace")
@@ -344,6 +349,7 @@ def rules() -> Iterator[Rule]:
         _OTHER_FRAMES,
         "#|.rb:|.erb:|.ex:|.exs:|.erl:| line |eval at|/|,[|fn:|error in|calls:|.r#",
     )
+    yield Rule("trace_frame", "trace", _FRAME, ("\n", "\\n", "<br", "#", "at ", "frame"), 0, model)
     yield Rule("sql", "sql", gates=tuple(_SQL), profiles=model, find=_statements)
     params = (
         r"(?i:\b(?:parameters|params|bind(?:ing)?s?(?: parameters?)?|bind values|args)[\"']?\s?[=:]\s?)"
@@ -358,9 +364,17 @@ def rules() -> Iterator[Rule]:
         _VALUES,
         "key |row contains|duplicate entry|binding|parameters|params|args|bind vars|dup key",
     )
-    yield rule("file_url", "path", r"(?i:file:)/{1,3}[^\s\"'<>)]{1,1024}", "file:/")
+    yield rule(
+        "file_url",
+        "path",
+        r"(?<=[\"'])(?i:file:)/{1,3}[^\"'<>\n]{1,1024}|(?i:file:)/{1,3}[^\s\"'<>)]{1,1024}",
+        "file:/",
+    )
     yield rule("path_windows", "path", _WINDOWS, ":\\|:/")
     yield rule("path_unc", "path", _UNC, "\\\\")
+    environment = r"(?:%\w{3,30}%|\$env:\w{3,30})(?P<v>(?:\\{1,2}[^\\/\s\"'<>|*?:,;]{1,255}){1,40})"
+    yield rule("path_environment", "path", environment, "%\\|env:")
+    yield rule("path_json", "path", r"(?:(?<![\w\\])\\/[\w.@+-]{1,100}){2,40}", "\\/")
     yield rule("path_home", "path", _HOME, "~")
     yield Rule("path_posix", "path", _POSIX, ("/",), 0, model, check=_is_file)
     yield rule("host", "host", _HOST, ".internal|.local|.lan|.corp|.intra|.home.arpa|.private|.svc|.consul")

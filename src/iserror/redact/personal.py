@@ -28,7 +28,8 @@ def rules() -> Iterator[Rule]:
     )
     yield Rule("iban", "iban", iban, pii=True, check=_mod97)
     card = (
-        r"(?<![\w.-])[2-6]\d{3}(?:[ -]?\d{4}){2}(?:[ -]?\d{1,7})(?![\w-])|"
+        r"(?<![\w.-])[2-6]\d{3}(?:[ .\xa0-]?\d{4}){2}(?:[ .\xa0-]?\d{1,7})(?![\w-])|"
+        r"(?<![\w.-])3[068]\d{2}[ -]?\d{6}[ -]?\d{4}(?![\w-])|"
         r"(?<![\w.-])3[47]\d{2}[ -]?\d{6}[ -]?\d{5}(?![\w-])"
     )
     yield Rule("card", "card", card, pii=True, check=_luhn)
