@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from iserror.redact.names import is_random
-from iserror.redact.rule import START, Rule
+from iserror.redact.rule import START, Rule, regex
 
 # The tail of a shortened token (`sk-proj-abc...xyz`) is secret too.
 CUT = r"(?:(?:\.{3}|…|\*{3,}|[+/=](?=[\w+/=-]{12}))[\w/+=-]{3,})?"
@@ -75,7 +75,7 @@ _FORMATS = {
         r"|LTAI(?<![A-Za-z0-9]....)[A-Za-z0-9]{12,24}(?![A-Za-z0-9]))"
         r"(?:[\"']?[ ,:;/|]{1,3}[\"']?[\w/+]{30,40}(?![\w/+=]))?",
     ),
-    "google_key": ("aaaa goog", 0, r"AAAA[\w-]{7}:[\w-]{100,}|GOOG[A-Z0-9]{20,60}"),
+    "google_key": (":apa91b goog", 0, r"AAAA[\w-]{7}:[\w-]{100,}|GOOG[A-Z0-9]{20,60}"),
     "slack_webhook": (
         "hooks.slack",
         0,
@@ -105,7 +105,7 @@ _FORMATS = {
     ),
     "azure_secret": (
         "q~ azdo azse jqqj99 azfu +a",
-        0,
+        34,
         r"[\w.~-]{3}\dQ~[\w.~-]{30,}|[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}|[A-Za-z0-9]{42}AzSe[A-Za-z0-9]{6,8}|"
         r"[A-Za-z0-9]{50,56}JQQJ99[A-Za-z0-9]{20,}|"
         r"[\w-]{40,48}AzFu[\w-]{4,8}={0,2}|[\w/+]{30,76}\+(?:ASt|ARm|ASb|AEh|AIo|ACR|ABa)[\w/+]{4,12}={0,2}",
@@ -119,7 +119,7 @@ _FORMATS = {
     ),
     "asana_token": ("1/ 2/", 32, r"(?<![\w/])[12]/\d{12,20}(?:/\d{12,20})?:[0-9a-f]{32}"),
     "paseto": ("local. public.", 24, START + r"v[1-4]\.(?:local|public)\.[\w-]{20,4096}(?:\.[\w-]{2,1024})?"),
-    "salesforce_token": ("00d", 0, r"00D[A-Za-z0-9]{12,15}(?:!|%21)[\w.=-]{40,200}"),
+    "salesforce_token": ("! %21", 0, r"00D[A-Za-z0-9]{12,15}(?:!|%21)[\w.=-]{40,200}"),
     "private_key": (
         "xprv yprv zprv tprv nsec1",
         50,
@@ -137,10 +137,14 @@ _FORMATS = {
         r"/with/key/(?P<v>[\w-]{10,60})|hook\.[\w.]{2,20}\.make\.com/(?P<w>[\w-]{16,60})|"
         r"webhook/send\?key=(?P<x>[\w-]{16,64})",
     ),
+    "password_digest": (
+        ": *",
+        32,
+        r"(?:\b[0-9a-fA-F]{32}|(?<=\s)):[0-9a-fA-F]{32}(?=:|\b)|\*(?<![\w*]\*)[0-9A-F]{40}\b",
+    ),
     "password_hash": (
-        "$ } scram- : *",
+        "$ } scram-",
         0,
-        r"\b[0-9a-fA-F]{32}:[0-9a-fA-F]{32}(?=:|\b)|(?<=\s):[0-9a-fA-F]{32}\b|(?<![\w*])\*[0-9A-F]{40}\b|"
         r"(?<!\w)\$(?:2[abxy]?|[1567y]|gy|apr1|argon2(?:id|i|d)|scrypt|pbkdf2[\w-]*|bcrypt[\w-]*|"
         r"md5)\$[^\s\"'<>;]{8,512}|"
         r"(?:pbkdf2|argon2|bcrypt|scrypt|md5|sha1|sha256|"
@@ -159,22 +163,34 @@ _SHAPES = {
     ),
     # 256 and 512 bits in base64; a digest of that length says what it is.
     "base64_key": (
-        "= ",
-        43,
+        "=",
+        0,
         r"(?<![\w+/=-])(?<!sha256-)(?<!sha512-)(?:[A-Za-z0-9+/]{43}=|[A-Za-z0-9+/]{86}==)(?![\w+/=])",
     ),
-    # A shape that many vendors chose: name_live_..., name-pat-..., name_v1_...
-    "prefixed_token": (
-        "_ -",
-        24,
-        START + r"[A-Za-z][A-Za-z0-9]{1,15}[_-](?:live|test|pat|sk|secret|api|key|token|"
-        r"v1)[_-](?:[a-z]{2,8}[_-])?[A-Za-z0-9]{20,}|"
-        + START
-        + r"(?!(?i:sha|etag|cursor|page|rev|chatcmpl|cs_|req|file))"
-        r"[A-Za-z][A-Za-z0-9]{1,19}(?:[_-][A-Za-z0-9]{1,12}){0,3}[_-]"
-        r"(?=[a-z0-9]{0,80}[A-Z])(?=[A-Z0-9]{0,80}[a-z])(?=[A-Za-z]{0,80}\d)[A-Za-z0-9]{30,200}(?![\w-])",
-    ),
 }
+
+# A shape that many vendors chose: name_live_..., name-pat-..., name_v1_..., or any name before a long random body.
+_VENDOR_WORD = r"[_-](?:live|test|pat|sk|secret|api|key|token|v1)[_-]"
+_PREFIXED = (
+    START + r"(?:[A-Za-z][A-Za-z0-9]{1,15}" + _VENDOR_WORD + r"(?:[a-z]{2,8}[_-])?"
+    r"[A-Za-z0-9]{20,}|(?!(?i:sha|etag|cursor|page|rev|chatcmpl|cs_|req|file))"
+    r"[A-Za-z][A-Za-z0-9]{1,19}(?:[_-][A-Za-z0-9]{1,12}){0,3}[_-]"
+    r"(?=[a-z0-9]{0,80}[A-Z])(?=[A-Z0-9]{0,80}[a-z])(?=[A-Za-z]{0,80}\d)[A-Za-z0-9]{30,200}(?![\w-]))" + CUT
+)
+
+
+def _prefixed(text: str) -> Iterator[tuple[int, int]]:
+    """Find tokens of unknown owners by the shape of a prefix and a random body."""
+    for word in regex(r"(?<![\w-])[\w-]{24,}").finditer(text):
+        found = word.group()
+        # A UUID and a name have not what a token of this shape has.
+        if found.islower() and not regex(_VENDOR_WORD).search(found):
+            continue
+        for m in regex(_PREFIXED).finditer(text, word.start()):
+            if m.start() >= word.end():
+                break
+            yield m.span()
+
 
 _PEM = (
     r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}(?:(?:[^-]|"
@@ -208,7 +224,7 @@ def rules() -> Iterator[Rule]:
     putty = r"Private-Lines: \d+(?P<v>(?:\s|\\[nr])+(?:[\w+/=]{16,80}(?:\s|\\[nr])*){1,200})"
     yield Rule("putty_key", "private_key", putty, ("private-lines",))
     jwk = r"[\"'](?:d|p|q|dp|dq|qi|k)\\?[\"']\s?:\s?\\?[\"'](?P<v>[\w-]{20,2000})"
-    yield Rule("jwk", "private_key", jwk, ("kty",))
+    yield Rule("jwk", "private_key", jwk, ('"kty', "'kty", "kty\\"))
     for kind, (gates, run, pattern) in _FORMATS.items():
         name = f"{kind}_format" if kind in _PREFIXES or kind == "private_key" else kind
         yield Rule(name, kind, f"(?:{pattern}){CUT}", tuple(gates.split()), run, check=_CHECKS.get(kind))
@@ -231,3 +247,4 @@ def rules() -> Iterator[Rule]:
         )
     for kind, (gates, run, pattern) in _SHAPES.items():
         yield Rule(kind, kind, pattern + CUT, tuple(gates.split()), run, check=_CHECKS.get(kind))
+    yield Rule("prefixed_token", "prefixed_token", gates=("_", "-"), run=24, find=_prefixed)

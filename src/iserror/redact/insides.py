@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Final
 
 from iserror.redact.rule import Profile, Rule, regex
 
@@ -163,39 +164,52 @@ _URL_SCHEMES = (
     r"s?ftp|ldaps?|smb|"
     r"clickhouse|sqlserver|memcached?|mqtts?|consul|etcd)\Z"
 )
-_PORTS = "1433 1521 2181 2379 3306 5432 5672 6379 8500 9042 9092 9200 11211 26379 27017 50051"
-_HOST_PORT = (
-    r"(?<![\w.-])(?!(?i:port|line|code|error):)[a-zA-Z][a-zA-Z0-9-]{1,62}:(?:"
-    + _PORTS.replace(" ", "|")
-    + r")(?![\w.])"
-)
-_LOCALHOST = r"(?i:localhost):\d{1,5}(?!\w)"
+_PORTS: Final = frozenset("1433 1521 2181 2379 3306 5432 5672 6379 8500 9042 9092 9200 11211 26379 27017 50051".split())
 _SERVER = r"[a-zA-Z][\w-]{1,62}"
 _NAMED_HOST = (
-    r"(?:ENOTFOUND|EAI_AGAIN|lookup|[rR]esolve(?: host)?|[hH]ost ?name|connect to host|[uU]nknown host|[nN]ode name)[: ] ?\\?[\"']?"
-    r"(?P<v>[a-z0-9]+(?:[-_][a-z0-9]+)+(?::\d{1,5})?)(?![\w.-])|"
-    r"(?i:connect(?:ed|ing)? to|connecting|dialing|host not found in upstream|upstream|running on host|ECONN\w{3,8}|EHOSTUNREACH|"
-    r"ETIMEDOUT|no route to host for|via|proxy|broker|container|thrd:|dns:/{1,3}|refused by|reach|peer|listening on|server at)"
-    r"[: ]?\s?[\[(]?\\?[\"']?(?P<w>" + _SERVER + r":\d{2,5})(?!\w|\.\w)|"
-    r"(?i:connect to|running on host|server at|upstream) \\?[\"']?(?P<x>[a-zA-Z][\w]*(?:[-_\d]\w*|db|mq))\\?[\"']?(?= port| \(|,| and accepting|/)|"
+    r"(?:ENOTFOUND|EAI_AGAIN|lookup|[rR]esolve(?: host)?|[hH]ost ?name|connect to host|[uU]nknown host|[nN]ode name)"
+    r"[: ] ?\\?[\"']?(?P<v>[a-z0-9]+(?:[-_][a-z0-9]+)+(?::\d{1,5})?)(?![\w.-])|"
+    r"(?:[cC]onnect to|running on host|server at|upstream) \\?[\"']?(?P<x>[a-zA-Z]\w*(?:[-_\d]\w*|db|mq))\\?[\"']?"
+    r"(?= port| \(|,| and accepting|/)|"
     r"(?:[hH]ost|HOST|[hH]ostname)=[\"']?(?P<x1>" + _SERVER + r")[\"']?(?=[\"']?,\s?(?:[pP]ort)=)|"
-    r"(?i:dial\w{0,4}|connect\w{0,4}|refused\w{0,8}|resolve)[^\n]{0,40}\([\"'](?P<x2>"
-    + _SERVER
-    + r")[\"'](?=, \d{2,5}\))|"
-    r"Connect to (?P<x3>"
-    + _SERVER
-    + r":\d{2,5})|\[(?P<x4>"
-    + _SERVER
-    + r")(?=/\[redacted:ip\])|(?P<x5>\*(?:\.[\w-]{1,63}){1,4}\.(?:svc|local|internal|corp))(?![\w.])"
+    r"(?:[dD]ial|[cC]onnect|[rR]efused)[^\n]{0,40}\([\"'](?P<x2>" + _SERVER + r")[\"'](?=, \d{2,5}\))|"
+    r"\*(?P<x3>(?:\.[\w-]{1,63}){1,4}\.(?:svc|local|internal|corp))(?![\w.])"
 )
+_NEAR_SERVER = (
+    r"(?i:connect|dial|upstream|host|ECONN|UNREACH|TIMEDOUT|\bvia\b|proxy|broker|container|thrd|dns:/|refused|reach|"
+    r"peer|listen|server|cluster|node|lookup|resol)"
+)
+_BESIDE_IP = r"\[(?P<v>" + _SERVER + r")(?=/\[redacted:ip\])"
 _NEAR_PORT = (
-    r"\[redacted:(?:host|ip)\](?:[\"')\]]|%5D){0,3}(?:\[redacted:ip\])?[,:;]?\s?(?:[^\n\d\[]{0,30}?(?i:port)[\"']?\s?[=:(]{0,2}\s?(?:Some\()?[\"']?|:)"
-    r"(?P<v>\d{2,5})(?![\w.])|"
-    r"(?i:\bport )(?P<w>\d{2,5})(?= (?:was |is )?(?:already in use|on \[redacted:host)|\?? after)|"
-    r"(?i:listen (?:tcp|udp)\d? |in use )(?:\[::\]|::|\*|)?:(?P<x>\d{2,5})(?!\w)|"
-    r"\[redacted:host\][\"']? and accepting TCP/IP connections on port (?P<x1>\d{2,5})"
+    r"\[redacted:(?:host|ip)\](?:[\"')\]]|%5D){0,3}(?:\[redacted:ip\])?[,:;]?\s?"
+    r"(?:[^\n\d\[]{0,30}?(?i:port)[\"']?\s?[=:(]{0,2}\s?(?:Some\()?[\"']?|:)(?P<v>\d{2,5})(?![\w.])|"
+    r"(?i:\bport )(?P<w>\d{2,5})(?= on \[redacted:host| after)|"
+    r"\[redacted:host\][\"']? and accepting TCP/IP connections on port (?P<x>\d{2,5})"
+)
+_LISTENING = (
+    r"[lL](?i:isten (?:tcp|udp)\d? )(?:\[::\]|::|\*|)?:(?P<v>\d{2,5})(?!\w)|"
+    r"[iI](?i:n use )(?:\[::\]|::|\*|)?:(?P<w>\d{2,5})(?!\w)|"
+    r"[pP](?i:ort )(?P<x>\d{2,5})(?= (?:was |is )?already in use)"
 )
 _PORT = r"\[redacted:(?:host|ip)\]\\?[\"']?[,:]?\s?(?:\\?[\"']?port\\?[\"']?\s?[=:]?\s?)?(?P<v>\d{2,5})(?![\w.])"
+
+
+def _servers(text: str) -> Iterator[tuple[int, int]]:
+    """Find bare names with a port: of well-known services, and where the words beside them speak of a connection."""
+    for m in regex(r":(\d{1,5})(?![\w.]*\w)").finditer(text):
+        at = m.start()
+        name = regex(r"[a-zA-Z0-9_-]{1,62}[a-zA-Z](?![\w.@/-])").match(text[max(0, at - 64) : at][::-1])
+        if name is None:
+            continue
+        start, found = at - name.end(), name.group()[::-1].lower()
+        if found in ("port", "line", "code", "error", "column", "row"):
+            continue
+        if found != "localhost" and m[1] not in _PORTS:
+            near = text[max(0, start - 60) : start] + text[m.end() : m.end() + 60]
+            if len(m[1]) < 4 or not regex(_NEAR_SERVER).search(near):
+                continue
+        yield start, m.end()
+
 
 _TABLE = r"(?:[\w.\"`\[\]]|\\\"){1,200}"
 _SQL = {  # keyword: what must follow it
@@ -347,9 +361,9 @@ def rules() -> Iterator[Rule]:
         "trace_other",
         "trace",
         _OTHER_FRAMES,
-        "#|.rb:|.erb:|.ex:|.exs:|.erl:| line |eval at|/|,[|fn:|error in|calls:|.r#",
+        "#|.rb:|.erb:|.ex:|.exs:|.erl:| line |eval at|in function|in call|{file|,[|fn:|error in|calls:|.r#",
     )
-    yield Rule("trace_frame", "trace", _FRAME, ("\n", "\\n", "<br", "#", "at ", "frame"), 0, model)
+    yield Rule("trace_frame", "trace", _FRAME, ("\n", "\\n", "<br", "#0", "#1"), 0, model)
     yield Rule("sql", "sql", gates=tuple(_SQL), profiles=model, find=_statements)
     params = (
         r"(?i:\b(?:parameters|params|bind(?:ing)?s?(?: parameters?)?|bind values|args)[\"']?\s?[=:]\s?)"
@@ -379,16 +393,13 @@ def rules() -> Iterator[Rule]:
     yield Rule("path_posix", "path", _POSIX, ("/",), 0, model, check=_is_file)
     yield rule("host", "host", _HOST, ".internal|.local|.lan|.corp|.intra|.home.arpa|.private|.svc|.consul")
     yield Rule("host_url", "host", _URL_HOST, ("://",), 0, model, check=_is_service)
-    yield rule("host_port", "host", _HOST_PORT, "|".join(f":{port}" for port in _PORTS.split()))
-    yield rule("localhost", "host", _LOCALHOST, "localhost:")
-    yield rule(
-        "host_named",
-        "host",
-        _NAMED_HOST,
-        "enotfound|eai_again|lookup|resolve|host|connect|econn|via|proxy|broker|container|thrd|dns:|reach|upstream|dial|server|etimedout|*.",
-    )
     ipv4 = ("10.", "172.", "192.168", "169.254", "127.", "100.", "0.0.", "ip-")
     yield Rule("ip", "ip", _IPV4, ipv4, 0, model, check=_no_version)
     yield rule("ipv6", "ip", _IPV6, "fe80|fc|fd|::1")
+    yield Rule("host_port", "host", gates=(":",), profiles=model, find=_servers)
+    named = "enotfound|eai_again|lookup|resolve|host|connect to|connecting|server at|upstream|dial|*."
+    yield rule("host_named", "host", _NAMED_HOST, named)
+    yield rule("host_beside_ip", "host", _BESIDE_IP, "[redacted:ip]")
     yield rule("port", "port", _PORT, "[redacted:host]|[redacted:ip]")
-    yield rule("near_port", "port", _NEAR_PORT, "port|listen|in use|:")
+    yield rule("port_near", "port", _NEAR_PORT, "[redacted:host]|[redacted:ip]")
+    yield rule("port_listening", "port", _LISTENING, "listen |in use")

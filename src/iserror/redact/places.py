@@ -255,7 +255,7 @@ _FIELDS = {  # a name and its value as two fields
     "keyword": (
         'Lisp\'s `:password "..."`',
         (":",),
-        r"(?<![\w:]):" + _NAME + r"\s{1,4}\"(?P<v>[^\"\n]{1,1000})",
+        r":(?<![\w:]:)" + _NAME + r"\s{1,4}\"(?P<v>[^\"\n]{1,1000})",
     ),
 }
 _PAIRS = (  # user and password handed over side by side
@@ -279,11 +279,6 @@ _DIALOGUES = {  # what clients of text protocols say
         ("auth ",),
         r"\bAUTH (?:PLAIN|LOGIN|XOAUTH2|CRAM-MD5|OAUTHBEARER) (?P<v>[\w+/]{8,2048}={0,2})",
     ),
-    "smtp_password": (
-        "the answer to SMTP's `Password:`",
-        ("334",),
-        r"334 UGFzc3dvcmQ6.{0,40}?(?:send: |C: |> )b?[\"']?(?P<v>[\w+/]{4,512}={0,2})",
-    ),
     "ftp_pass": (
         "`PASS` after `USER`",
         ("pass ",),
@@ -302,7 +297,7 @@ _DIALOGUES = {  # what clients of text protocols say
     "pgpass": (
         "lines of `.pgpass`",
         (":",),
-        r"(?<![\w.:/])(?:[\w.-]{1,100}|\*):(?:\d{2,5}|\*):(?:[\w.-]{1,64}|\*):[\w.-]{1,64}:(?P<v>[^\s:]{4,128})(?![\w:])",
+        r":(?<=[\w*-]:)(?:\d{2,5}|\*):(?:[\w.-]{1,64}|\*):[\w.-]{1,64}:(?P<v>[^\s:]{4,128})(?![\w:])",
     ),
     "totp_secret": (
         "`TOTP(...)` secrets",
@@ -360,8 +355,9 @@ _PHRASES = {  # sentences
     ),
     "tried_login": (
         "`user:password` that was tried",
-        ("tried", "credential", "as "),
-        r"(?i:tried|credentials?|logged in as|login as|authenticated as|signing in as) [\w.@-]{1,64}:(?P<v>[^\s\"'@:/]{5,128})",
+        ("tried ", "credential", "in as ", "login as ", "authenticated as "),
+        any_word("tried credentials?") + r" [\w.@-]{1,64}:(?P<v>[^\s\"'@:/]{5,128})|"
+        r"(?i:in as|login as|authenticated as) [\w.@-]{1,64}:(?P<w>[^\s\"'@:/]{5,128})",
     ),
     "api_key_said": (
         "keys in sentences, masked ones too",

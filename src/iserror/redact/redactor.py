@@ -16,8 +16,8 @@ from iserror.redact.text import bounded
 _PASSES, _SHORT = 5, 8_192  # a text of at most so many characters is gone through so many times
 _DEPTH, _NODES, _CHARS = 12, 5_000, 262_144  # bounds of one structure
 
-_RUN_CHARS = r"[\w.…*/$~+-]*"
-_RUN = r"(?:\\[nrt]|%[0-9a-f]{2})?[\w.…*/$~+-]{16,}"
+_RUN_CHARS = r"[\w.…*$~+-]*"
+_RUN = r"(?<![\w.…*$~+-])(?:\\[nrt]|%[0-9a-f]{2})?[\w.…*$~+-]{16,}"
 
 DEFAULT_RULES: tuple[Rule, ...] = (*formats.rules(), *places.rules(), *insides.rules(), *personal.rules())
 """The rules of `redact_text`, in the order in which they are applied."""
@@ -29,44 +29,51 @@ class _Gates:
     def __init__(self, rules: list[Rule]) -> None:
         self.rules = rules
         self.always = 0
-        self.words: dict[str, int] = {}
-        self.marked: dict[str, dict[str, int]] = {}  # by the first character that is no letter or digit
         self.in_run: dict[str, int] = {}
         self.starts: dict[str, dict[str, int]] = {}  # by the first two characters
+        anywhere: dict[str, int] = {}
         for i, rule in enumerate(rules):
             if is_late(rule) or not (rule.gates or rule.starts):
                 self.always |= 1 << i
+                continue
             for gate in rule.gates:
-                mark = regex(r"[^a-z0-9]").search(gate)
-                if rule.run and regex(_RUN_CHARS).fullmatch(gate):
-                    among = self.in_run
-                else:
-                    among = self.marked.setdefault(mark[0], {}) if mark else self.words
+                among = self.in_run if rule.run and regex(_RUN_CHARS).fullmatch(gate) else anywhere
                 among[gate] = among.get(gate, 0) | 1 << i
             for start in rule.starts:
                 among = self.starts.setdefault(start[:2], {})
                 among[start] = among.get(start, 0) | 1 << i
+        # A gate is looked up only behind the shortest one within it, or behind a sign that it contains.
+        self.first: dict[str, tuple[int, dict[str, int]]] = {}
+        self.foreign: dict[str, tuple[int, dict[str, int]]] = {}
+        for gate in sorted(anywhere, key=len):
+            first = self.first if gate.isascii() else self.foreign
+            within = next((stem for stem in first if stem in gate), None)
+            sign = regex(r"[^a-z0-9 ]").search(gate)
+            if within is None and sign and gate != sign[0]:
+                within = sign[0]
+                first[within] = (0, {})
+            if within is None:
+                first[gate] = (anywhere[gate], {})
+            else:
+                first[within][1][gate] = anywhere[gate]
 
     def open(self, text: str) -> Iterable[Rule]:
         """Return the rules with an open gate, in their order."""
         low = text.lower()
         found = self.always
-        for gate, behind in self.words.items():
-            if gate in low:
+        for first in (self.first,) if low.isascii() else (self.first, self.foreign):
+            for stem in filter(low.__contains__, first):
+                behind, gates = first[stem]
                 found |= behind
-        for mark, gates in self.marked.items():
-            if mark in low:
-                for gate, behind in gates.items():
-                    if gate in low:
-                        found |= behind
+                for gate in filter(low.__contains__, gates):
+                    found |= gates[gate]
         longest = 0
         runs = regex(_RUN).findall(low)
         if runs:
             longest = max(map(len, runs))
             together = " ".join(runs)
-            for gate, behind in self.in_run.items():
-                if gate in together:
-                    found |= behind
+            for gate in filter(together.__contains__, self.in_run):
+                found |= self.in_run[gate]
             for begin in regex(START + "(?=[a-z0-9]{2})").finditer(together):
                 at = begin.end()
                 starts = self.starts.get(together[at : at + 2])

@@ -31,7 +31,7 @@ class Rule:
         pattern: A regular expression. Of a match the first group that took part among `v`, `w` and `x` is
             replaced, or the whole match. Bound its repetitions: texts are of anybody's making.
         gates: Lower-case literals, one of which must occur in the lower-cased text; empty means always.
-        run: Length, in characters, that the longest run of word characters and `.*-/$~+` in the text must have
+        run: Length, in characters, that the longest run of word characters and `.*-$~+` in the text must have
             for the rule to be tried; 16 or more, or 0 for any. Gates of only such characters must be in a run.
         profiles: Where the rule holds.
         pii: Whether it holds only with `pii=True`.
