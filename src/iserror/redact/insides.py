@@ -81,8 +81,26 @@ _FRAMES = (
     r"[\w:{} .]{1,200}(?:\([^()\n]{0,300}(?:\([^()\n]{0,100}\)[^()\n]{0,100}){0,4}\))?\s?called at (?=[^\n]{1,300} line \d)",
     r"\S{1,300}\.go:\d{1,7} \(0x[0-9a-f]{4,16}\)(?:\n\t[^\n]{1,300})?",
 )
-_LINE = r"(?:(?<![^\n])|(?<=\\n)|(?<=<br/>)|(?<=<br>)|(?<=\[\"))(?:[ \t│|]|\\t|&nbsp;){0,80}"
-_FRAME = _LINE + r"(?P<v>(?:" + "|".join(_FRAMES) + r")(?:(?!\\n|<br|\"[,\]}])[^\n]){0,600})"
+_FRAME = r"(?:[ \t│|]|\\t|&nbsp;){0,80}(?P<v>(?:" + "|".join(_FRAMES) + r")(?:(?!\\n|<br|\"[,\]}])[^\n]){0,600})"
+# What at least one of them has; most lines have none of it.
+_LIKE_A_FRAME = (
+    r"[^\n:(#@\[]{0,200}(?:[:(#]\d|line \d|0x|\([^()\n]{0,300}\)|@|\[(?:C|native|string|wasm|0x)|\(\.\.\.|\([^\n]{1,400}\)|"
+    + (r"[:\[#][^\n]{0,300}(?:\d|\)))")
+)
+
+
+def _frames(text: str) -> Iterator[tuple[int, int]]:
+    """Find stack frames that take a line of their own, in whatever way the lines are kept apart."""
+    frame = regex(_FRAME).match
+    starts = (m.end() for m in regex(r"[\n\\<\[\"](?:(?<=\n)|(?<=\\)n|(?<=<)br ?/?>|(?<=\")(?=#))").finditer(text))
+    for at in (0, *starts):
+        if not regex(_LIKE_A_FRAME).match(text, at):
+            continue
+        m = frame(text, at)
+        if m:
+            yield m.span("v")
+
+
 # Those that stand anywhere.
 _OTHER_FRAMES = (
     r"#\d{1,3} \{main\}|#\d{1,3}\s{1,2}(?:0x[0-9a-f]{4,16} in )?"
@@ -167,13 +185,13 @@ _URL_SCHEMES = (
 _PORTS: Final = frozenset("1433 1521 2181 2379 3306 5432 5672 6379 8500 9042 9092 9200 11211 26379 27017 50051".split())
 _SERVER = r"[a-zA-Z][\w-]{1,62}"
 _NAMED_HOST = (
-    r"(?:ENOTFOUND|EAI_AGAIN|lookup|[rR]esolve(?: host)?|[hH]ost ?name|connect to host|[uU]nknown host|[nN]ode name)"
+    r"(?=[ElrRhHcCuUnNsdD*])(?:(?:ENOTFOUND|EAI_AGAIN|lookup|[rR]esolve(?: host)?|[hH]ost ?name|connect to host|[uU]nknown host|[nN]ode name)"
     r"[: ] ?\\?[\"']?(?P<v>[a-z0-9]+(?:[-_][a-z0-9]+)+(?::\d{1,5})?)(?![\w.-])|"
     r"(?:[cC]onnect to|running on host|server at|upstream) \\?[\"']?(?P<x>[a-zA-Z]\w*(?:[-_\d]\w*|db|mq))\\?[\"']?"
     r"(?= port| \(|,| and accepting|/)|"
     r"(?:[hH]ost|HOST|[hH]ostname)=[\"']?(?P<x1>" + _SERVER + r")[\"']?(?=[\"']?,\s?(?:[pP]ort)=)|"
     r"(?:[dD]ial|[cC]onnect|[rR]efused)[^\n]{0,40}\([\"'](?P<x2>" + _SERVER + r")[\"'](?=, \d{2,5}\))|"
-    r"\*(?P<x3>(?:\.[\w-]{1,63}){1,4}\.(?:svc|local|internal|corp))(?![\w.])"
+    r"\*(?P<x3>(?:\.[\w-]{1,63}){1,4}\.(?:svc|local|internal|corp))(?![\w.]))"
 )
 _NEAR_SERVER = (
     r"(?i:connect|dial|upstream|host|ECONN|UNREACH|TIMEDOUT|\bvia\b|proxy|broker|container|thrd|dns:/|refused|reach|"
@@ -363,7 +381,7 @@ def rules() -> Iterator[Rule]:
         _OTHER_FRAMES,
         "#|.rb:|.erb:|.ex:|.exs:|.erl:| line |eval at|in function|in call|{file|,[|fn:|error in|calls:|.r#",
     )
-    yield Rule("trace_frame", "trace", _FRAME, ("\n", "\\n", "<br", "#0", "#1"), 0, model)
+    yield Rule("trace_frame", "trace", gates=("\n", "\\n", "<br", "#"), profiles=model, find=_frames)
     yield Rule("sql", "sql", gates=tuple(_SQL), profiles=model, find=_statements)
     params = (
         r"(?i:\b(?:parameters|params|bind(?:ing)?s?(?: parameters?)?|bind values|args)[\"']?\s?[=:]\s?)"

@@ -13,8 +13,8 @@ from iserror.redact.rule import Rule, any_word, group_of, has_marker, is_marked,
 QUOTE = r"(?:\\{0,6}[\"'`]|\\{1,4}u00(?:22|27)|&quot;|&#3[49];|%22|[“”„‘’«»‹›「」『』])"  # of any escape level
 # What separates a name from its value, and, read backwards from there, the name.
 _SEPARATOR = (
-    r"(?P<s>[:=：＝](?:(?<=\w\w.)|(?<=[\w\])\"'`;”’»」 \t\xa0\\2][\])\"'`;”’»」 \t\xa02].))(?:[=>](?!=))?|"
-    r"%(?:25)?3[dDaA](?<=[\w%-]...)|,(?<=[\"'],)(?=\s?b?[\"']))(?:[ \t\xa0\r]{0,40}(?:\n[ \t]{1,40})?|\\n\s{1,40})"
+    r"[:=：＝%,](?:(?<=[:=：＝])(?:(?<=\w\w.)|(?<=[\w\])\"'`;”’»」 \t\xa0\\2][\])\"'`;”’»」 \t\xa02].))(?:[=>](?!=))?|"
+    r"(?<=%)(?:25)?3[dDaA](?<=[\w%-]...)|(?<=[\"'],)(?=\s?b?[\"']))(?:[ \t\xa0\r]{0,40}(?:\n[ \t]{1,40})?|\\n\s{1,40})"
 )
 _EMAN = (
     r"[ \t\xa0]{0,40}(?:detcetorp:|etavirp:)?(?:\]|[dD]5%)?"
@@ -38,8 +38,9 @@ def _assigned(text: str, named: Iterable[tuple[str, str, int]]) -> Iterator[tupl
     """Find the values behind names, each given with its separator and the position of its value."""
     end = 0
     for name, sep, at in named:
-        if at < end or not (grade := grade_of(name)):
+        if at < end:
             continue
+        grade = grade_of(name)
         value = regex(_VALUE).match(text, at)
         if value is None or value.lastgroup is None:
             continue
@@ -71,18 +72,19 @@ def _assignments(text: str) -> Iterator[tuple[int, int]]:
         for m in regex(_SEPARATOR).finditer(text):
             at = m.start()
             name = name_before(text[max(0, at - 150) : at][::-1])
-            if name is None or is_marked(text, at - name.end()):
+            if name is None or not grade_of(name["k"][::-1]) or is_marked(text, at - name.end()):
                 continue
             whole = text[max(0, at - name.end() - 1) : at - name.end()]
-            if m["s"] != "," or whole in ("'", '"'):  # of a tuple's first item the whole is the name
-                yield name["k"][::-1], "=" if m["s"][-1:] in "dD" else m["s"], m.end()
+            sep = m[0].rstrip()
+            if sep != "," or whole in ("'", '"'):  # of a tuple's first item the whole is the name
+                yield name["k"][::-1], "=" if sep[-1] in "dD" else sep, m.end()
 
     return _assigned(text, named())
 
 
 def _flags(text: str) -> Iterator[tuple[int, int]]:
     """Find values of secret names behind the flags of a command line."""
-    return _assigned(text, ((m["k"], m["s"] or ",", m.end()) for m in regex(_FLAG).finditer(text)))
+    return _assigned(text, ((m["k"], m["s"] or ",", m.end()) for m in regex(_FLAG).finditer(text) if grade_of(m["k"])))
 
 
 def _cookies(text: str) -> Iterator[tuple[int, int]]:
@@ -104,9 +106,10 @@ def _cookies(text: str) -> Iterator[tuple[int, int]]:
         end = m.start("v")
         for p in regex(pair).finditer(text, *m.span("v")):
             # Another header of the same map is no cookie.
-            if not regex(r"[\s\[{(\"'b]*|[^\]})]*;\s*|\"?'?,\s?[\"'b]+|[^\]})=]*[,{]\s?[\"']?").fullmatch(
-                text, end, p.start(1)
-            ):
+            between = text[end : p.start(1)].strip(" \t\"'b[{(")
+            if between and between[-1] not in ";," and "=" in between:
+                continue
+            if between and any(c in between for c in "])}"):
                 continue
             end = p.end(2)
             if is_wordy(p[2]) and m[0][:12].lower().rstrip("s").startswith("cookie ") and "=" not in m[0][:9]:
@@ -261,7 +264,7 @@ _FIELDS = {  # a name and its value as two fields
 _PAIRS = (  # user and password handed over side by side
     r"(?i:(?:\blogin|auth\w{0,20}(?:[\"']?\s?[=:]\s?)?|username_pw_set|credentials?|PDO->__construct|\bconnect\w{0,12}))\(\s?"
     r"(?:\([^()\n]{1,100}\),\s?\(|(?<=construct\()[\"'][^\"'\n]{1,100}[\"'],\s?)?"
-    r"b?[\"'][^\"'\n]{0,80}[\"'],\s?b?[\"'](?P<v>[^\"'\n]{3,200})[\"']\s?[),]"
+    r"b?[\"'][^\"'\n]{0,80}[\"'],\s?b?[\"'](?P<v>[^\"'\n]{1,200})[\"']\s?[),]"
 )
 _DIALOGUES = {  # what clients of text protocols say
     "redis_auth": (
@@ -306,8 +309,8 @@ _DIALOGUES = {  # what clients of text protocols say
     ),
     "device_config": (
         "passwords and communities in network devices' configuration",
-        ("community", "key", "password", "secret"),
-        r"(?i:community|radius-server host \S{1,80} key|\bpassword [057]|\bsecret [0-9]|key [07]|enable secret) "
+        ("community ", "key ", "password ", "secret "),
+        r"(?=[crpskCRPSK])(?:[cC]ommunity|radius-server host \S{1,80} key|[pP]assword [057]|[sS]ecret [0-9]|[kK]ey [07]) "
         r"(?![a-z]{3,12}\b)(?P<v>\S{6,128})",
     ),
 }
@@ -362,14 +365,15 @@ _PHRASES = {  # sentences
     "api_key_said": (
         "keys in sentences, masked ones too",
         ("key",),
-        r"(?i:(?:api|access|secret|auth|client|license|licence|app|account|subscription)[ -]keys?)(?: provided)?:? [\"'`(<]?"
+        any_word("api access secret auth client license licence app account subscription")
+        + r"[ -](?i:keys?)(?: provided)?:? [\"'`(<]?"
         r"(?P<v>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24,64}|(?:[A-Z0-9]{5}-){3,6}[A-Z0-9]{5}|"
         r"[\w-]{3,20}(?:\*{3,}|…|\.{3,})[\w-]{2,20})(?![\w-])",
     ),
     "token_said": (
         "tokens in sentences that are UUIDs or hexadecimal",
         ("token",),
-        r"(?i:(?:refresh|access|api|auth|bearer|device|session|personal access) ?token) [\"'`(<]?"
+        any_word("refresh access api auth bearer device session") + r" ?(?i:token) [\"'`(<]?"
         r"(?P<v>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8}(?: [0-9a-f]{8}){3,7}|[0-9a-f]{32,64})(?![\w-])",
     ),
     "backup_codes": (

@@ -17,7 +17,7 @@ _PASSES, _SHORT = 5, 8_192  # a text of at most so many characters is gone throu
 _DEPTH, _NODES, _CHARS = 12, 5_000, 262_144  # bounds of one structure
 
 _RUN_CHARS = r"[\w.…*$~+-]*"
-_RUN = r"(?<![\w.…*$~+-])(?:\\[nrt]|%[0-9a-f]{2})?[\w.…*$~+-]{16,}"
+_RUN = r"(?:\\[nrt]|%[0-9a-f]{2}|(?<![\w.…*$~+-]))[\w.…*$~+-]{16,}"
 
 DEFAULT_RULES: tuple[Rule, ...] = (*formats.rules(), *places.rules(), *insides.rules(), *personal.rules())
 """The rules of `redact_text`, in the order in which they are applied."""
