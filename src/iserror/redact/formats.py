@@ -132,7 +132,7 @@ _FORMATS = {
     "dropbox_token": ("sl.", 60, START + r"sl\.(?:[a-zA-Z]\.)?[\w-]{60,2000}"),
     "onepassword_key": ("a3-", 30, START + r"A3-[A-Z0-9]{6}-(?:[A-Z0-9]{5,6}-?){4,6}(?![A-Z0-9])"),
     "webhook_path": (
-        "/with/key/ .make.com/ webhook/send?key= /invite/",
+        "/with/key/ .make.com/ webhook/send?key=",
         0,
         r"/with/key/(?P<v>[\w-]{10,60})|hook\.[\w.]{2,20}\.make\.com/(?P<w>[\w-]{16,60})|"
         r"webhook/send\?key=(?P<x>[\w-]{16,64})",

@@ -32,7 +32,8 @@ _DOTNET = (
     r"--- End of (?:inner exception )?stack trace[^\n\\]{0,60}---"
 )
 _GO = (
-    r"goroutine \d{1,9} \[[^\]\n]{1,80}\]:|created by [^\n\\]{1,200}(?:\n|\\n)(?:\t|\\t)[^\s\"]{1,400}|(?:(?<![^\n|])|(?<=\\n)|(?<=\")|(?<=: ))[ ]{0,4}[\w./*()~{}\[\]$-]{2,300}(?:\([^()\n]{0,200}\)|\.\.\.)?"
+    r"goroutine \d{1,9} \[[^\]\n]{1,80}\]:|created by [^\n\\]{1,200}(?:\n|\\n)(?:\t|\\t)[^\s\"]{1,400}|"
+    r"(?:(?<![^\n|])|(?<=\\n)|(?<=\")|(?<=: ))[ ]{0,4}[\w./*()~{}\[\]$-]{2,300}(?:\([^()\n]{0,200}\)|\.\.\.)?"
     r"(?:\n|\\n)(?:[ |]{0,6}\t|\\t| {4,8})[^\s\"]{1,400}\.(?:go|s):\d{1,7}(?: \+0x[0-9a-f]{1,12})?"
 )
 _RUST = (
@@ -62,7 +63,8 @@ _FRAMES = (
     + _PLACE
     + r"|:(?:line|Zeile|ligne|línea|wiersz|riga|linha) ?\d|"
     r"\.\w{1,6}[,:]? line \d|\[" + _HEX + r"\] in |wasm-function\[|\]:" + _HEX + r"|\[native code\]))",
-    r"at (?:<\w{1,40}>, <[\w ]{1,40}>: line \d|\w{1,40}:\w{1,60}\(\w{0,60}\)(?!\S)|\w{1,80}\(Closure\b)|at REPL\d{1,5}:\d",
+    r"at (?:<\w{1,40}>, <[\w ]{1,40}>: line \d|\w{1,40}:\w{1,60}\(\w{0,60}\)(?!\S)|\w{1,80}\(Closure\b)|"
+    r"at REPL\d{1,5}:\d",
     r"(?:bei|à|w|en)\s[\w`<>+\[\],$|]{1,200}\.[\w.`<>+\[\],$|]{2,300}\([^()\n]{0,400}\)",
     # Ruby, Lua, Python in a box, IPython, Elixir
     r"(?:from )?\S{1,300}:\d{1,7}:? in (?:function|upvalue|main chunk|local|method|field|[`'<\w])",
@@ -70,7 +72,8 @@ _FRAMES = (
     r"File /\S{1,300}:\d{1,7}, in |(?:lib|test|src)/\S{1,200}\.exs?:\d{1,7}: |iex:\d{1,7}: |"
     r"\([\w.-]{1,60} [\d.]{1,20}\) \S{1,200}\.(?:exs?|erl):\d{1,7}: ",
     # browsers, Dart
-    r"[\w$.<>/ *]{0,100}@(?:https?:|webpack|file:|blob:|\w{2,20}-extension:|\[(?:native|wasm) code\])|\[(?:native|wasm) code\](?=\n)",
+    r"[\w$.<>/ *]{0,100}@(?:https?:|webpack|file:|blob:|\w{2,20}-extension:|\[(?:native|wasm) code\])|"
+    r"\[(?:native|wasm) code\](?=\n)",
     r"<\?>\.wasm-function\[",
     r"(?:package|dart):\S{1,200} \d{1,6}:\d{1,6}\s",
     # glibc, WinDbg, PHP, R, Perl, Go
@@ -78,14 +81,15 @@ _FRAMES = (
     + "0x[0-9a-f]{1,16}"
     + r"\)\s?\[0x[0-9a-f]{4,16}\]|\w{1,60}![\w:<>~]{1,200}\+0x[0-9a-f]{1,8}",
     r"PHP\s{1,4}\d{1,3}\. |\d{1,3}: (?=[^\n]{1,300} at [^\s#]{1,200}#\d)|\d{1,3}\. [│├└─ ]{1,40}\w[\w.]{0,60}:{2,3}\w",
-    r"[\w:{} .]{1,200}(?:\([^()\n]{0,300}(?:\([^()\n]{0,100}\)[^()\n]{0,100}){0,4}\))?\s?called at (?=[^\n]{1,300} line \d)",
+    r"[\w:{} .]{1,200}(?:\([^()\n]{0,300}(?:\([^()\n]{0,100}\)[^()\n]{0,100}){0,4}\))?\s?"
+    r"called at (?=[^\n]{1,300} line \d)",
     r"\S{1,300}\.go:\d{1,7} \(0x[0-9a-f]{4,16}\)(?:\n\t[^\n]{1,300})?",
 )
 _FRAME = r"(?:[ \t│|]|\\t|&nbsp;){0,80}(?P<v>(?:" + "|".join(_FRAMES) + r")(?:(?!\\n|<br|\"[,\]}])[^\n]){0,600})"
 # What at least one of them has; most lines have none of it.
 _LIKE_A_FRAME = (
-    r"[^\n:(#@\[]{0,200}(?:[:(#]\d|line \d|0x|\([^()\n]{0,300}\)|@|\[(?:C|native|string|wasm|0x)|\(\.\.\.|\([^\n]{1,400}\)|"
-    + (r"[:\[#][^\n]{0,300}(?:\d|\)))")
+    r"[^\n:(#@\[]{0,200}(?:[:(#]\d|line \d|0x|\([^\n]{0,400}\)|@|\[(?:C|native|string|wasm|0x)|"
+    r"[:\[#][^\n]{0,300}[\d)])"
 )
 
 
@@ -105,11 +109,13 @@ def _frames(text: str) -> Iterator[tuple[int, int]]:
 _OTHER_FRAMES = (
     r"#\d{1,3} \{main\}|#\d{1,3}\s{1,2}(?:0x[0-9a-f]{4,16} in )?"
     r"(?=[^\n#]{1,200}(?:\(\d{1,6}\): |\bat [^\n\s]{1,200}:\d))"
-    r"[^\n]{1,600}|(?<![^\s\"'(])(?:\(eval at [^\s()]{1,200}\)|[^\s:\"']{1,300}\.(?:rb|erb|rake|exs?|erl)):\d{1,7}:in [`'][^'\n]{1,200}'|"
+    r"[^\n]{1,600}|(?<![^\s\"'(])(?:\(eval at [^\s()]{1,200}\)|[^\s:\"']{1,300}\.(?:rb|erb|rake|exs?|"
+    r"erl)):\d{1,7}:in [`'][^'\n]{1,200}'|"
     r"\([\w.-]{1,60} [\d.]{3,20}\) [\w/.-]{3,200}\.exs?:\d{1,6}: [^\n]{1,200}|"
     r"\bat (?:/[^\s]{1,300}|\(eval \d{1,6}\)) line \d{1,7}(?:, <\w{1,20}> line \d{1,9})?\.?|"
     r"\{\w{1,80},\w{1,80},(?:\d{1,3}|\[[^\[\]\n]{0,200}\]),\s{0,8}\[(?:\{file,[^\[\]]{1,400}\})?\]\}|"
-    r"(?<=in )(?:function\s{1,3}|call from\s{1,3})?\w{1,80}:\w{1,80}/\d{1,3}(?: \([^()\n]{1,200}, line \d{1,7}\)| line \d{1,7})|"
+    r"(?<=in )(?:function\s{1,3}|call from\s{1,3})?\w{1,80}:\w{1,80}/\d{1,3}(?: \([^()\n]{1,200}, line \d{1,7}\)|"
+    r" line \d{1,7})|"
     r"\{ fn: \"[^\"\n]{1,200}\", file: \"[^\"\n]{1,300}\", line: \d{1,7} \}|"
     r"(?<=\(from )[^\s()]{1,200}\.R#\d{1,7}|(?<=Calls: )[\w.$:]{1,100}(?: -> [\w.$:<>]{1,100}){1,20}|"
     r"(?<=Error in )[\w.:$]{1,80}\([^\n]{0,200}\)(?= : )"
@@ -182,10 +188,30 @@ _URL_SCHEMES = (
     r"s?ftp|ldaps?|smb|"
     r"clickhouse|sqlserver|memcached?|mqtts?|consul|etcd)\Z"
 )
-_PORTS: Final = frozenset("1433 1521 2181 2379 3306 5432 5672 6379 8500 9042 9092 9200 11211 26379 27017 50051".split())
+_PORTS: Final = frozenset(
+    [
+        "1433",
+        "1521",
+        "2181",
+        "2379",
+        "3306",
+        "5432",
+        "5672",
+        "6379",
+        "8500",
+        "9042",
+        "9092",
+        "9200",
+        "11211",
+        "26379",
+        "27017",
+        "50051",
+    ]
+)
 _SERVER = r"[a-zA-Z][\w-]{1,62}"
 _NAMED_HOST = (
-    r"(?=[ElrRhHcCuUnNsdD*])(?:(?:ENOTFOUND|EAI_AGAIN|lookup|[rR]esolve(?: host)?|[hH]ost ?name|connect to host|[uU]nknown host|[nN]ode name)"
+    r"(?=[ElrRhHcCuUnNsdD*])(?:(?:ENOTFOUND|EAI_AGAIN|lookup|[rR]esolve(?: host)?|[hH]ost ?name|connect to host|"
+    r"[uU]nknown host|[nN]ode name)"
     r"[: ] ?\\?[\"']?(?P<v>[a-z0-9]+(?:[-_][a-z0-9]+)+(?::\d{1,5})?)(?![\w.-])|"
     r"(?:[cC]onnect to|running on host|server at|upstream) \\?[\"']?(?P<x>[a-zA-Z]\w*(?:[-_\d]\w*|db|mq))\\?[\"']?"
     r"(?= port| \(|,| and accepting|/)|"
@@ -287,12 +313,14 @@ _EXCERPT = (
     r"\[(?:SQL|query): (?!\[redacted)(?P<x>(?:[^\]\n]|\](?!\s*(?:\n|\Z|\())){3,4000})"
 )
 _VALUES = (
-    r"[kK]ey \((?:[^()\n]|\([^()\n]{0,100}\)){1,200}\)=\((?P<v>[^\n]{1,1000}?)\)(?= (?:already exists|is|conflicts|does)|\.|\Z|\")|"
+    r"[kK]ey \((?:[^()\n]|\([^()\n]{0,100}\)){1,200}\)=\((?P<v>[^\n]{1,1000}?)\)(?= (?:already exists|is|"
+    r"conflicts|does)|\.|\Z|\")|"
     r"[rR]ow contains \((?P<w>[^\n]{1,2000}?)\)(?=\.|\Z|\n|\")|"
     r"Duplicate entry '(?P<x>[^'\n]{1,500})' for key|"
     r"dup key: \{ ?(?P<x1>[^{}\n]{1,500}?) ?\}|"
     r"binding parameter \[\d{1,4}\] as \[\w{1,40}\] - \[(?P<x2>[^\n]{0,1000}?)\](?=\s|\Z)|"
-    r"(?:\[parameters: |Parameters=\[|Bind vars: |with params |\(args: )(?!\[redacted)(?P<x3>[\[(@{'][^\n]{1,4000}?)(?=\]\s*(?:\n|\Z)|\], |\Z|\n|\)\s*\Z)|"
+    r"(?:\[parameters: |Parameters=\[|Bind vars: |with params |"
+    r"\(args: )(?!\[redacted)(?P<x3>[\[(@{'][^\n]{1,4000}?)(?=\]\s*(?:\n|\Z)|\], |\Z|\n|\)\s*\Z)|"
     r"parameters: (?P<x4>\$1 = [^\n]{1,2000})|"
     r"(?<=\[redacted:sql\]\n)params: (?P<x5>[^\n]{1,2000})"
 )
@@ -406,7 +434,7 @@ def rules() -> Iterator[Rule]:
     yield rule("path_unc", "path", _UNC, "\\\\")
     environment = r"(?:%\w{3,30}%|\$env:\w{3,30})(?P<v>(?:\\{1,2}[^\\/\s\"'<>|*?:,;]{1,255}){1,40})"
     yield rule("path_environment", "path", environment, "%\\|env:")
-    yield rule("path_json", "path", r"(?:(?<![\w\\])\\/[\w.@+-]{1,100}){2,40}", "\\/")
+    yield rule("path_json", "path", r"(?<![\w\\])(?:\\/[\w.@+-]{1,100}){2,40}", "\\/")
     yield rule("path_home", "path", _HOME, "~")
     yield Rule("path_posix", "path", _POSIX, ("/",), 0, model, check=_is_file)
     yield rule("host", "host", _HOST, ".internal|.local|.lan|.corp|.intra|.home.arpa|.private|.svc|.consul")

@@ -34,7 +34,9 @@ _WEAK_NAME = (
     r"passkey|login|pat"
 )
 _DIGIT_NAME = r"pin|otp|totp|cvv2?|cvc2?|(?:pin|otp|mfa|2fa|totp|verification|security|login|sms)code"
-_NO_PASS = r"(?:by|com|tres|sur|over|under|boarding|season|one|two|single|multi|first|second|band|render|shader)pass\Z"
+_OTHER_PASSES = (
+    r"(?:by|com|tres|sur|over|under|boarding|season|one|two|single|multi|first|second|band|render|shader)pass\Z"
+)
 # Letters that look Latin and are not, as in a name made to slip through.
 _LOOKALIKES = str.maketrans("аеіјорсѕухԁɡ", "aeijopcsyxdg")
 
@@ -54,7 +56,7 @@ def grade_of(name: str) -> str:
     # The others are short: `key` must be a word of its own, as in `sort_key` and not in `monkey`.
     last = regex(r"(?:[A-Z]?[a-z]+|[A-Z]+)\d{0,2}\Z").search(name)
     word = last.group().lower().rstrip("0123456789") if last else ""
-    if flat.endswith("pass") and not regex(_NO_PASS).search(flat):
+    if flat.endswith("pass") and not regex(_OTHER_PASSES).search(flat):
         return "pass"
     return "weak" if regex(_WEAK_NAME).fullmatch(word) else ""
 

@@ -196,18 +196,19 @@ _COMMANDS = (  # program, up to the value
     r"(?:pulumi|aws|npm|git|gcloud|heroku|fly|firebase|wrangler|supabase|gh|poetry|pip|dotnet)\b[^\n|]{0,40}?"
     r"\b(?:config(?:ure)?(?::set)?|secrets?|user-secrets) (?:set|add|put)(?: -\S{1,30})* [\w.:/-]{0,60}"
     r"(?i:password|secret|token|key|pwd|passphrase)\w{0,12}[ =]",
-    r"(?:ENV|setx|set -x|set -gx|setenv|putenv)\s{1,4}\w{0,60}(?:PASSWORD|SECRET|TOKEN|KEY|AUTH|PWD|PASS|CREDENTIALS?)\w{0,8}\s[\"']?",
+    r"(?:ENV|setx|set -x|set -gx|setenv|putenv)\s{1,4}\w{0,60}(?:PASSWORD|SECRET|TOKEN|KEY|AUTH|PWD|PASS|"
+    r"CREDENTIALS?)\w{0,8}\s[\"']?",
 )
 _CLI = r"\b(?:" + "|".join(_COMMANDS) + r")" + _ARG
 _COMMAND_GATES = (" -", "'-", '"-', " pass:", " /", "net user", "alias set", "sqlplus", "auth", "login", "env ", "set")
 _PIPED = (
-    r"\becho(?: -n)?\s[\"']?(?P<v>[^\s\"'|]{6,256})[\"']?\s?\|\s?(?:[\w-]{2,20}\s(?=[^\n|]{0,80}(?:password-stdin|with-token|login))|"
+    r"\becho(?: -n)?\s[\"']?(?P<v>[^\s\"'|]{6,256})[\"']?\s?\|\s?(?:[\w-]{2,20}\s(?=[^\n|"
+    r"]{0,80}(?:password-stdin|with-token|login))|"
     r"sudo -S)|password-command[\"']?(?:,\s?|[ =])[\"']?echo (?P<w>[^\s\"']{4,256})"
 )
 _NAME = r"(?P<k>[\w.-]{2,80})"
 _FIELDS = {  # a name and its value as two fields
     "html_field": (
-        "values of HTML inputs and meta elements",
         ("<input", "<meta"),
         r"<(?:input|meta)\b[^<>]{0,200}?\b(?:name|id|property)\s?=\s?\\?[\"']"
         + _NAME
@@ -215,18 +216,15 @@ _FIELDS = {  # a name and its value as two fields
         r"\s?=\s?\\?[\"'](?P<v>[^\"'<>\\]{3,2000})",
     ),
     "html_field_first": (
-        "the same, value before name",
         ("<input",),
         r"<input\b[^<>]{0,200}?\bvalue\s?=\s?\\?[\"'](?P<v>[^\"'<>\\]{3,2000})\\?[\"'][^<>]{0,200}?\bname\s?=\s?\\?[\"']"
         + _NAME,
     ),
     "plist": (
-        "strings of property lists",
         ("<key>",),
         r"<key>" + _NAME + r"</key>\s{0,40}<string>(?P<v>[^<\n]{1,2000})",
     ),
     "form_part": (
-        "parts of multipart forms",
         ("name=",),
         r"name=\\?\""
         + _NAME
@@ -234,29 +232,24 @@ _FIELDS = {  # a name and its value as two fields
         r"(?P<v>[^\r\n\\]{1,2000})",
     ),
     "name_then_value": (
-        "`name:` and `value:` on lines of their own",
         ("value:",),
         r"\bname:\s{1,4}[\"']?" + _NAME + r"[\"']?\s{0,4}(?:\n\s{0,40}|,\s)value:\s{1,4}[\"']?(?P<v>[^\s\"'}]{1,2000})",
     ),
     "pydantic_input": (
-        "what pydantic refused for a secret field",
         ("input_value",),
         r"(?:^|\n)(?:[\w.]{1,200}\.)?"
         + _NAME
         + r"\n {1,8}[^\n]{1,300}?input_value=[\"'](?P<v>[^\n]{1,300}?)[\"'], input_type",
     ),
     "pydantic_error": (
-        "the same, as a dict",
         ("'input'", '"input"'),
         r"[\"']" + _NAME + r"[\"']\s?[)\]],[^{}\n]{1,300}?[\"']input[\"']:\s?[\"'](?P<v>[^\"'\n]{1,1000})",
     ),
     "table_row": (
-        "rows of tables",
         ("|",),
         r"\|\s{1,20}" + _NAME + r"\s{1,40}\|\s{1,20}(?P<v>(?=[^\s|]*\d)(?=[^\s|]*[A-Za-z])[^\s|]{6,500})",
     ),
     "keyword": (
-        'Lisp\'s `:password "..."`',
         (":",),
         r":(?<![\w:]:)" + _NAME + r"\s{1,4}\"(?P<v>[^\"\n]{1,1000})",
     ),
@@ -268,49 +261,41 @@ _PAIRS = (  # user and password handed over side by side
 )
 _DIALOGUES = {  # what clients of text protocols say
     "redis_auth": (
-        "Redis' `AUTH`",
         ("auth ",),
         r"\bAUTH (?:default |[\w.-]{1,40} )?(?P<v>[^\s\"'`]{8,256})(?<![a-z]{8})",
     ),
     "redis_args": (
-        "arguments that Redis repeats",
         ("with args",),
         r"with args beginning with: (?P<v>[^\n;]{3,300})",
     ),
     "smtp_auth": (
-        "`AUTH PLAIN` and its kin",
         ("auth ",),
         r"\bAUTH (?:PLAIN|LOGIN|XOAUTH2|CRAM-MD5|OAUTHBEARER) (?P<v>[\w+/]{8,2048}={0,2})",
     ),
     "ftp_pass": (
-        "`PASS` after `USER`",
         ("pass ",),
         r"(?s:\bUSER [^\n]{1,80}\n.{0,200}?)\bPASS (?P<v>[^\s\"']{3,256})",
     ),
     "imap_login": (
-        "IMAP's `LOGIN`",
         (" login ",),
         r"(?<![\w.])[\w.]{1,8} LOGIN [\w.@\"-]{1,80} (?P<v>[^\s]{3,256})",
     ),
     "pragma_key": (
-        "SQLite's `PRAGMA key`",
         ("pragma",),
         r"(?i:PRAGMA (?:re)?key)\s?=\s?[\"'](?P<v>[^\"'\n]{3,256})",
     ),
     "pgpass": (
-        "lines of `.pgpass`",
         (":",),
         r":(?<=[\w*-]:)(?:\d{2,5}|\*):(?:[\w.-]{1,64}|\*):[\w.-]{1,64}:(?P<v>[^\s:]{4,128})(?![\w:])",
     ),
     "totp_secret": (
-        "`TOTP(...)` secrets",
         ("totp(",),
         r"\bTOTP\([\"'](?P<v>[A-Z2-7]{16,128})",
     ),
     "device_config": (
-        "passwords and communities in network devices' configuration",
         ("community ", "key ", "password ", "secret "),
-        r"(?=[crpskCRPSK])(?:[cC]ommunity|radius-server host \S{1,80} key|[pP]assword [057]|[sS]ecret [0-9]|[kK]ey [07]) "
+        r"(?=[crpskCRPSK])(?:[cC]ommunity|radius-server host \S{1,80} key|[pP]assword [057]|[sS]ecret [0-9]|"
+        r"[kK]ey [07]) "
         r"(?![a-z]{3,12}\b)(?P<v>\S{6,128})",
     ),
 }
@@ -319,21 +304,22 @@ _LINKS = (  # what a link in an e-mail lets its reader do
     r"magic(?:[-_]?link)?|unsubscribe|ics|calendar|share|public|auth|one[-_]?time)/(?:[A-Za-z0-9=]{1,12}/)?"
     r"(?:private-)?(?P<v>[\w.~-]{20,512})"
 )
-_URL_KEY = r"[?&](?i:(?:x-)?(?:api[-_]?)?key|appid)=(?P<v>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32,64})(?![\w-])"
+_URL_KEY = (
+    r"[?&](?i:(?:x-)?(?:api[-_]?)?key|appid)=(?P<v>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|"
+    r"[0-9a-f]{32,64})(?![\w-])"
+)
 _PHRASES = {  # sentences
     "seed_phrase": (
-        "wallets' seed phrases",
         ("phrase", "mnemonic", "words"),
-        r"(?i:seed phrase|mnemonic(?: phrase)?|recovery phrase|seed words|backup phrase)[\"']?\W{1,12}(?P<v>(?:[a-z]{3,8}[ ,]{1,2})"
+        r"(?i:seed phrase|mnemonic(?: phrase)?|recovery phrase|seed words|"
+        r"backup phrase)[\"']?\W{1,12}(?P<v>(?:[a-z]{3,8}[ ,]{1,2})"
         r"{8,23}[a-z]{3,8})",
     ),
     "passphrase": (
-        "quoted passphrases of several words",
         ("passphrase", "password"),
         r"(?i:passphrase|password)\s[\"“«](?P<v>[^\s\"”»\n]{2,40}(?: [^\s\"”»\n]{2,40}){2,9})[\"”»]",
     ),
     "password_abroad": (
-        "a password after its name in ten languages",
         (
             "passwor",
             "mot de",
@@ -348,22 +334,21 @@ _PHRASES = {  # sentences
             "비밀",
             "：",
         ),
-        r"(?i:passwort|mot de passe|contraseña|senha|wachtwoord|hasło|lösenord|пароль|密码|密碼|パスワード|비밀번호|password(?=\s?[：‹«「]))\s?[:：‹«「]\s?"
+        r"(?i:passwort|mot de passe|contraseña|senha|wachtwoord|hasło|lösenord|пароль|密码|密碼|パスワード|비밀번호|"
+        r"password(?=\s?[：‹«「]))\s?[:：‹«「]\s?"
         r"(?P<v>[^\s›»」]{6,128})",
     ),
     "passwords": (
-        "passwords tried, reset or set",
         ("password",),
-        r"(?i:passwords? (?:tried|reset|changed|set)\b[^:\n]{0,20}?(?: to|:)) (?P<v>[^\s,]{6,80}(?:(?:, | and )[^\s,]{6,80}){0,9})",
+        r"(?i:passwords? (?:tried|reset|changed|set)\b[^:\n]{0,20}?(?: to|:)) (?P<v>[^\s,]{6,80}(?:(?:, |"
+        r" and )[^\s,]{6,80}){0,9})",
     ),
     "tried_login": (
-        "`user:password` that was tried",
         ("tried ", "credential", "in as ", "login as ", "authenticated as "),
         any_word("tried credentials?") + r" [\w.@-]{1,64}:(?P<v>[^\s\"'@:/]{5,128})|"
         r"(?i:in as|login as|authenticated as) [\w.@-]{1,64}:(?P<w>[^\s\"'@:/]{5,128})",
     ),
     "api_key_said": (
-        "keys in sentences, masked ones too",
         ("key",),
         any_word("api access secret auth client license licence app account subscription")
         + r"[ -](?i:keys?)(?: provided)?:? [\"'`(<]?"
@@ -371,33 +356,28 @@ _PHRASES = {  # sentences
         r"[\w-]{3,20}(?:\*{3,}|…|\.{3,})[\w-]{2,20})(?![\w-])",
     ),
     "token_said": (
-        "tokens in sentences that are UUIDs or hexadecimal",
         ("token",),
         any_word("refresh access api auth bearer device session") + r" ?(?i:token) [\"'`(<]?"
         r"(?P<v>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8}(?: [0-9a-f]{8}){3,7}|[0-9a-f]{32,64})(?![\w-])",
     ),
     "backup_codes": (
-        "backup and recovery codes",
         ("codes",),
         r"(?i:(?:backup|recovery|scratch) codes?:? )(?P<v>[\w-]{6,20}(?:, [\w-]{6,20}){0,19})",
     ),
     "device_code": (
-        "device and pairing codes",
         ("code",),
         r"(?i:(?:device|user|pairing|link) code:? )[\"'`]?(?P<v>[A-Z0-9]{4}-[A-Z0-9]{4})\b",
     ),
     "recovery_key": (
-        "recovery keys in groups",
         ("recovery", "this key"),
-        r"(?i:recovery key|(?:enter|type) this key)\b[^:\n]{0,30}?:? [\"'`]?(?P<v>(?:[A-Za-z0-9]{4} ){3,15}[A-Za-z0-9]{4})\b",
+        r"(?i:recovery key|(?:enter|"
+        r"type) this key)\b[^:\n]{0,30}?:? [\"'`]?(?P<v>(?:[A-Za-z0-9]{4} ){3,15}[A-Za-z0-9]{4})\b",
     ),
     "sms_code": (
-        "`G-` codes",
         ("g-",),
         r"\bG-(?P<v>\d{6})\b",
     ),
     "credentials_said": (
-        "what follows `credentials ...:`",
         ("credential",),
         r"(?i:credentials?)\b[^:\n]{0,20}: (?P<v>[\w+/]{12,512}={0,2})(?![\w+/=])",
     ),
@@ -485,8 +465,8 @@ def rules() -> Iterator[Rule]:
     )
     yield Rule("xml_element", "secret", element, ("<",), check=_named)
     yield Rule("name_value", "secret", _NAME_VALUE, ("name", "key", "field"), check=_named)
-    for name, (about, gates, pattern) in _FIELDS.items():
-        yield Rule(name, "secret", pattern, gates, check=_named, about=about)
+    for name, (gates, pattern) in _FIELDS.items():
+        yield Rule(name, "secret", pattern, gates, check=_named)
     yield Rule("assignment", "secret", gates=("=", ":", "%3d", "',", '",', "：", "＝"), find=_assignments)
     yield Rule("flag", "secret", gates=(" -", "'-", '"-'), find=_flags)
     yield Rule("cli_password", "secret", _CLI, _COMMAND_GATES, check=_is_argument)
@@ -494,8 +474,8 @@ def rules() -> Iterator[Rule]:
     yield Rule("auth_pair", "secret", _PAIRS, ("('", '("'), check=_is_argument)
     yield Rule("link", "secret", _LINKS, ("/",), check=lambda m: is_random(m["v"]))
     yield Rule("url_key", "secret", _URL_KEY, ("key=", "appid="))
-    for name, (about, gates, pattern) in (*_DIALOGUES.items(), *_PHRASES.items()):
-        yield Rule(name, "secret", pattern, gates, check=_is_argument, about=about)
+    for name, (gates, pattern) in (*_DIALOGUES.items(), *_PHRASES.items()):
+        yield Rule(name, "secret", pattern, gates, check=_is_argument)
     yield Rule(
         "prose_secret",
         "secret",

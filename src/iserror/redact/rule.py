@@ -38,7 +38,6 @@ class Rule:
         check: Says of a match whether it counts, where a pattern alone cannot.
         find: Yields start and end of each finding itself, in place of `pattern`.
         starts: Lower-case literals, one of which must begin a word within a run; letters or digits first.
-        about: What it finds, in a few words; for people.
     """
 
     name: str
@@ -51,7 +50,6 @@ class Rule:
     check: Callable[[re.Match[str]], bool] | None = None
     find: Callable[[str], Iterable[tuple[int, int]]] | None = None
     starts: tuple[str, ...] = ()
-    about: str = ""
 
     def spans(self, text: str) -> Iterable[tuple[int, int]]:
         """Yield start and end, in characters, of each finding in `text`, in order."""
