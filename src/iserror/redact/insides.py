@@ -96,7 +96,9 @@ _LIKE_A_FRAME = (
 def _frames(text: str) -> Iterator[tuple[int, int]]:
     """Find stack frames that take a line of their own, in whatever way the lines are kept apart."""
     frame = regex(_FRAME).match
-    starts = (m.end() for m in regex(r"[\n\\<\[\"](?:(?<=\n)|(?<=\\)n|(?<=<)br ?/?>|(?<=\")(?=#))").finditer(text))
+    starts = (
+        m.end() for m in regex(r"[\n\\<\[\"](?:(?<=\n)(?!\n)|(?<=\\)n|(?<=<)br ?/?>|(?<=\")(?=#))").finditer(text)
+    )
     for at in (0, *starts):
         if not regex(_LIKE_A_FRAME).match(text, at):
             continue

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from iserror.redact.names import HARMLESS_NAME, counts, grade_of, is_harmless, is_random, is_wordy
-from iserror.redact.rule import Rule, any_word, group_of, has_marker, is_marked, regex
+from iserror.redact.rule import MARK, Rule, any_word, group_of, has_marker, is_marked, regex
 
 QUOTE = r"(?:\\{0,6}[\"'`]|\\{1,4}u00(?:22|27)|&quot;|&#3[49];|%22|[“”„‘’«»‹›「」『』])"  # of any escape level
 # What separates a name from its value, and, read backwards from there, the name.
@@ -69,15 +69,19 @@ def _assignments(text: str) -> Iterator[tuple[int, int]]:
 
     def named() -> Iterator[tuple[str, str, int]]:
         name_before = regex(_EMAN).match
+        has_marks = MARK in text
         for m in regex(_SEPARATOR).finditer(text):
             at = m.start()
-            name = name_before(text[max(0, at - 150) : at][::-1])
-            if name is None or not grade_of(name["k"][::-1]) or is_marked(text, at - name.end()):
+            name = name_before(text[max(0, at - 120) : at][::-1])
+            if name is None or not grade_of(key := name["k"][::-1]):
                 continue
-            whole = text[max(0, at - name.end() - 1) : at - name.end()]
+            first = at - name.end()
+            if has_marks and is_marked(text, first):
+                continue
             sep = m[0].rstrip()
-            if sep != "," or whole in ("'", '"'):  # of a tuple's first item the whole is the name
-                yield name["k"][::-1], "=" if sep[-1] in "dD" else sep, m.end()
+            # Of a tuple's first item the whole is the name.
+            if sep != "," or text[max(0, first - 1) : first] in ("'", '"'):
+                yield key, "=" if sep[-1] in "dD" else sep, m.end()
 
     return _assigned(text, named())
 

@@ -74,13 +74,10 @@ class _Gates:
             together = " ".join(runs)
             for gate in filter(together.__contains__, self.in_run):
                 found |= self.in_run[gate]
-            for begin in regex(START + "(?=[a-z0-9]{2})").finditer(together):
-                at = begin.end()
-                starts = self.starts.get(together[at : at + 2])
-                if starts:
-                    for start, behind in starts.items():
-                        if together.startswith(start, at):
-                            found |= behind
+            for head in set(regex(START + "(?=([a-z0-9]{2}))").findall(together)).intersection(self.starts):
+                starts = self.starts[head]
+                for start in filter(together.__contains__, starts):
+                    found |= starts[start]
         opened = []
         while found:
             lowest = found & -found
