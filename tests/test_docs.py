@@ -12,6 +12,7 @@ import pytest
 import iserror
 from iserror import ErrorMap, Failure, ToolErrors, logs
 from iserror.errormap import BUILT_IN
+from iserror.redact import DEFAULT_RULES
 from tests.hosts import HOST, ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -64,6 +65,14 @@ def test_log_keys_are_documented(lines: logs.Record) -> None:
     (line,) = lines.read()  # type: ignore[attr-defined]
     documented = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| ([^|]*) \|", _page("logging.md"), re.MULTILINE))))
     assert set(line) - documented == set()
+
+
+def test_every_redaction_rule_is_documented() -> None:
+    """The table of rules names each default rule, in order, with its marker and profiles."""
+    table = re.findall(r"^\| `(\w+)` \| `(\w+)` \| ([^|]+) \| (.+) \|$", _page("redaction.md"), re.MULTILINE)
+    rules = [(rule.name, rule.kind, ", ".join(rule.profiles) + ("; pii" if rule.pii else "")) for rule in DEFAULT_RULES]
+    assert [row[:3] for row in table] == rules
+    assert all(about.strip() for *_, about in table)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import base64
 import dataclasses
 import enum
+import html
 import json
 import math
 import re
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given, settings
@@ -858,7 +860,9 @@ def test_any_text_of_telling_fragments(text: str, profile: Any) -> None:
 @given(
     AROUND,
     AROUND,
-    st.sampled_from(["json", "env", "kwarg", "query", "header", "repr", "escaped", "token", "basic", "flag", "xml"]),
+    st.sampled_from(
+        "json env kwarg query header repr escaped token basic flag xml url html continued folded block pem bytes list unicode".split()
+    ),
 )
 @settings(max_examples=400, deadline=None)
 def test_planted_secret_is_gone(before: str, after: str, form: str) -> None:
@@ -876,12 +880,22 @@ def test_planted_secret_is_gone(before: str, after: str, form: str) -> None:
         "basic": f"Authorization: Basic {basic}",
         "flag": f"tool --password {SECRET} --x",
         "xml": f"<password>{SECRET}</password>",
+        "url": quote(json.dumps({"client_secret": SECRET, "a": 1})),
+        "html": html.escape(json.dumps({"api_key": SECRET, "a": 1})),
+        "unicode": json.dumps({"a": json.dumps({"token": SECRET})}).replace('"', "\\u0022"),
+        "continued": f"API_TOKEN={SECRET[:8]}\\\n{SECRET[8:]}\nA=1",
+        "folded": f"Authorization: Basic {basic[:20]}\r\n {basic[20:]}",
+        "block": f"password: >-\n  {SECRET[:8]}\n  {SECRET[8:]}\nmode: x",
+        "pem": "-----BEG" + f"IN PRIVATE KEY-----\n{SECRET * 3}\n{SECRET * 2}\n-----E" + "ND PRIVATE KEY-----",
+        "bytes": repr([(b"x-api-key", SECRET.encode())]),
+        "list": repr(["tool", "--password", SECRET, "--x"]),
     }[form]
     out = redact_text(f"{before} {planted} {after}")
 
     assert SECRET not in out
     assert SECRET[:8] not in out
-    assert basic not in out
+    assert SECRET[8:] not in out
+    assert basic[:20] not in out
 
 
 @given(st.text(max_size=200), st.integers(-1, 60))
