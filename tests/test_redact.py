@@ -861,7 +861,8 @@ def test_any_text_of_telling_fragments(text: str, profile: Any) -> None:
     AROUND,
     AROUND,
     st.sampled_from(
-        "json env kwarg query header repr escaped token basic flag xml url html continued folded block pem bytes list unicode".split()
+        "json env kwarg query header repr escaped token basic flag xml "
+        "url html continued folded block pem bytes list unicode".split()
     ),
 )
 @settings(max_examples=400, deadline=None)

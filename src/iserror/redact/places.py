@@ -81,7 +81,7 @@ def _assignments(text: str) -> Iterator[tuple[int, int]]:
             sep = m[0].rstrip()
             # Of a tuple's first item the whole is the name.
             if sep != "," or text[max(0, first - 1) : first] in ("'", '"'):
-                yield key, "=" if sep[-1] in "dD" else sep, m.end()
+                yield key, "=" if sep[0] == "%" and "d" in sep.lower() else sep, m.end()
 
     return _assigned(text, named())
 
@@ -471,7 +471,7 @@ def rules() -> Iterator[Rule]:
     yield Rule("name_value", "secret", _NAME_VALUE, ("name", "key", "field"), check=_named)
     for name, (gates, pattern) in _FIELDS.items():
         yield Rule(name, "secret", pattern, gates, check=_named)
-    yield Rule("assignment", "secret", gates=("=", ":", "%3d", "',", '",', "：", "＝"), find=_assignments)
+    yield Rule("assignment", "secret", gates=("=", ":", "%3d", "%3a", "',", '",', "：", "＝"), find=_assignments)
     yield Rule("flag", "secret", gates=(" -", "'-", '"-'), find=_flags)
     yield Rule("cli_password", "secret", _CLI, _COMMAND_GATES, check=_is_argument)
     yield Rule("piped_password", "secret", _PIPED, ("echo",))
