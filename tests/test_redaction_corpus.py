@@ -12,9 +12,10 @@ RECALL = {
     "dev": {"secret": 0.99, "infra": 0.98, "control": 1.0, "pii": 1.0},
     "formats": {"secret": 0.99},
     "places": {"secret": 0.97},
+    "mixed": {"secret": 0.98, "infra": 0.97, "control": 1.0, "pii": 1.0},
     "insides": {"infra": 0.96, "control": 1.0, "pii": 0.98},
 }
-PRECISION = {"dev": 0.01, "places": 0.1, "harmless": 0.01}
+PRECISION = {"dev": 0.01, "mixed": 0.01, "places": 0.1, "harmless": 0.01}
 """Corpus: share of harmless texts that may change. Of the thirty in `places`, each a trap, three."""
 
 
@@ -34,7 +35,7 @@ def test_recall(name: str) -> None:
     for kind, least in RECALL[name].items():
         gone, left = len(found.get(kind, ())), missed.get(kind, [])
         assert gone >= least * (gone + len(left)), (kind, left)
-    assert len(lost) <= 0.005 * kept, lost
+    assert len(lost) <= (0.005 if name == "dev" else 0.007) * kept, lost
 
 
 @pytest.mark.parametrize("name", PRECISION)

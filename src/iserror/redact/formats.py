@@ -221,8 +221,11 @@ _CHECKS = {"base64_key": _is_key, "wallet_key": _is_key}
 
 def rules() -> Iterator[Rule]:
     yield Rule("private_key", "private_key", _PEM, ("private key",))
-    putty = r"Private-Lines: \d+(?P<v>(?:\s|\\[nr])+(?:[\w+/=]{16,80}(?:\s|\\[nr])*){1,200})"
-    yield Rule("putty_key", "private_key", putty, ("private-lines",))
+    putty = (
+        r"Private-Lines: \d+(?P<v>(?:\s|\\[nr])+(?:[\w+/=]{16,80}(?:\s|\\[nr])*){1,200})|"
+        r"Private-MAC: (?P<w>[0-9a-f]{40,64})"
+    )
+    yield Rule("putty_key", "private_key", putty, ("private-lines", "private-mac"))
     jwk = r"[\"'](?:d|p|q|dp|dq|qi|k)\\?[\"']\s?:\s?\\?[\"'](?P<v>[\w-]{20,2000})"
     yield Rule("jwk", "private_key", jwk, ('"kty', "'kty", "kty\\"))
     for kind, (gates, run, pattern) in _FORMATS.items():

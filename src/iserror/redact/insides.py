@@ -11,7 +11,7 @@ from iserror.redact.rule import Profile, Rule, regex
 _NL = r"(?:\r?\n|(?:\\r)?\\n|\A)"
 _PYTHON = (
     r"[ |]{0,200}File (?:\\{0,3}\"|&quot;)[^\"\n]{1,500}?(?:\"|&quot;), line \d{1,7}"
-    r"(?:,? in (?:<\w{1,40}>|[\w.<>$]{1,200}))?(?!\w)"
+    r"(?:,? in (?:<\w{1,40}>|top-level [a-z ]{4,20}|[\w.<>$]{1,200}))?(?!\w)"
     r"(?:" + _NL + r"(?: {0,80}\|){0,20} {4,80}(?!File )(?=[^\s|])(?:(?!\\n)[^\n]){1,1000}){0,3}"
 )
 _JAVA = (
@@ -83,6 +83,10 @@ _FRAMES = (
     r"PHP\s{1,4}\d{1,3}\. |\d{1,3}: (?=[^\n]{1,300} at [^\s#]{1,200}#\d)|\d{1,3}\. [│├└─ ]{1,40}\w[\w.]{0,60}:{2,3}\w",
     r"[\w:{} .]{1,200}(?:\([^()\n]{0,300}(?:\([^()\n]{0,100}\)[^()\n]{0,100}){0,4}\))?\s?"
     r"called at (?=[^\n]{1,300} line \d)",
+    # shells, Haskell, Julia, PowerShell
+    r"/\S{1,200}: line \d{1,7}: |\w{1,60}, called at (?=\S{1,300}:\d)|"
+    r"\[\d{1,3}\] [^\n]{1,300}\n\s{1,20}@ (?=[^\n]{1,300}:\d)|"
+    r"At (?=[^\n]{1,300}:\d{1,7} char:\d)(?:[^\n]{1,400}(?:\n\+[^\n]{0,300}){1,3})?",
     r"\S{1,300}\.go:\d{1,7} \(0x[0-9a-f]{4,16}\)(?:\n\t[^\n]{1,300})?",
 )
 _FRAME = r"(?:[ \t│|]|\\t|&nbsp;){0,80}(?P<v>(?:" + "|".join(_FRAMES) + r")(?:(?!\\n|<br|\"[,\]}])[^\n]){0,600})"
@@ -276,6 +280,7 @@ _SQL = {  # keyword: what must follow it
     "grant": r"(?-i:\s{1,9}[A-Z, ]{3,60}\s{1,9}ON\s{1,9}\w)",
     "upsert": r"(?i:\s{1,9}INTO\s{1,9}" + _TABLE + r"\s{0,9}\()",
     "show": r"(?-i:\s{1,9}(?:FULL |CREATE |INDEX |TABLE )[A-Z ]{0,20}(?:FROM\s|TABLE\s)?[`\w])",
+    "match": r"(?-i:\s{1,9}\([\w:` {},.'\"-]{1,200}\)(?=[^\n]{1,400}\b(?:RETURN|DELETE|SET|WHERE|CREATE)\b))",
     "pragma": r"\s{1,9}\w{1,40}(?:\.\w{1,40})?\s?[(=]",
     "copy": r"(?-i:\s{1,9}" + _TABLE + r"\s?\([^()\n]{1,400}\)\s{1,9}(?:FROM|TO)\s)",
     "refresh": r"(?i:\s{1,9}MATERIALIZED\s{1,9}VIEW\s)",
@@ -283,7 +288,7 @@ _SQL = {  # keyword: what must follow it
     "set": r"(?-i:\s{1,9}(?:LOCAL|SESSION|GLOBAL)\s{1,9}\w{1,60}\s?(?:=|TO)\s)",
     "begin": r"(?-i:\s{1,9}[\w.]{2,80}\([^()\n]{0,200}\);)",
     "lock": r"(?-i:\s{1,9}TABLES?\s{1,9}\w)",
-    "declare": r"(?-i:\s{1,9}@?\w{1,60}\s{1,9}(?:CURSOR|INT|VARCHAR|NVARCHAR|TABLE)\b)",
+    "declare": r"(?-i:\s{1,9}@?\w{1,60}\s{1,9}(?i:CURSOR|INT|VARCHAR|NVARCHAR|TABLE)\b)",
     "exec": r"(?i:(?:UTE)?\s{1,9}(?:sp_|dbo\.|@)\w)",
     "call": r"(?-i:\s{1,9}\w+(?:\.\w+|_\w*)\()",
 }
@@ -293,7 +298,7 @@ _DDL = (
     r"TRIGGER|FUNCTION|PROCEDURE|TYPE|USER|ROLE|EXTENSION)\s{1,9}(?:IF\s(?:NOT\s)?EXISTS|CONCURRENTLY|"
     r"[\w\"`\[\]]{1,100}[._\"`]\w|"
     + _TABLE
-    + r"(?:\s{0,9}\(|\s{1,9}(?:ADD|DROP|ALTER|RENAME|MODIFY|ON|CASCADE|RESTRICT|WITH|"
+    + r"(?:\s{0,9}\(|\s{1,9}(?:ADD|DROP|ALTER|RENAME|MODIFY|IDENTIFIED|PASSWORD|WITH PASSWORD|ON|CASCADE|RESTRICT|WITH|"
     r"AS\s\(?SELECT|OWNER|SET\s\()|(?=\s{0,9}(?:[;\"'\n]|\Z)))))"
 )
 _SQL.update(dict.fromkeys(("create", "alter", "drop", "truncate"), _DDL))
@@ -311,6 +316,8 @@ _SQL_REST = (
 
 # What databases quote of a statement, and of rows and parameters.
 _EXCERPT = (
+    r"(?i:query|statement|sql)\\?[\"']?\s?[=:]\s?(?P<q>\\?[\"'])(?=(?i:select|insert|update|delete|with|create|alter|drop|merge)\s)"
+    r"(?P<x1>(?:(?!(?P=q))(?:[^\\\n]|\\.)){3,4000})|"
     r"(?<=LINE \d: )(?P<v>[^\n]{3,1000})|(?<=LINE \d\d: )(?P<w>[^\n]{3,1000})|"
     r"\[(?:SQL|query): (?!\[redacted)(?P<x>(?:[^\]\n]|\](?!\s*(?:\n|\Z|\())){3,4000})"
 )
@@ -329,7 +336,10 @@ _VALUES = (
 
 
 # What a message says after the statement that it is about.
-_SAID = r"\s(?:failed|is not (?!null)|record not found|returned|timed out|could not|cannot)\b|\s: \w|, line \d|\.\s\("
+_SAID = (
+    r"\s(?:failed|was (?:denied|rejected|not)|is not (?!null)|record not found|returned|timed out|could not|"
+    r"cannot)\b|\s: \w|, line \d|\.\s\("
+)
 
 
 def _statements(text: str) -> Iterator[tuple[int, int]]:
@@ -419,7 +429,7 @@ def rules() -> Iterator[Rule]:
         r"(?P<w>[\[({](?!redacted)[^\n]{0,4000}[\])}])(?=\s|\Z)|(?P<x>[\[({](?!redacted)[^\n]{0,4000}))"
     )
     yield rule("sql_params", "sql_params", params, "[redacted:sql]")
-    yield rule("sql_excerpt", "sql", _EXCERPT, "line |[sql: |[query")
+    yield rule("sql_excerpt", "sql", _EXCERPT, 'line |[sql: |[query|query=|query"|sql"|statement"|statement=|sql=')
     yield rule(
         "sql_values",
         "sql_params",

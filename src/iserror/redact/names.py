@@ -63,7 +63,7 @@ def grade_of(name: str) -> str:
 
 _HARMLESS_VALUE = (
     r"(?i:[\[(<]?(?:filtered|masked|removed|redacted|protected|hidden|secret|omitted|elided|empty|unset)[\])>]?|"
-    r"[01]|-1|~|read|write|null|none|nil|true|false|undefined|n/?a|yes|no|on|off|str(?:ing)?|int|bytes|bool|float|"
+    r"[01]|-1|~|![a-z]+|read|write|null|none|nil|true|false|undefined|n/?a|yes|no|on|off|str(?:ing)?|int|bytes|bool|float|"
     r"secretstr|any|object|"
     r"required|optional|missing|invalid|expired|incorrect|empty|wrong|rejected|denied|unknown|hidden|"
     r"unset|not|set|"

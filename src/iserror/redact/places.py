@@ -14,7 +14,8 @@ QUOTE = r"(?:\\{0,6}[\"'`]|\\{1,4}u00(?:22|27)|&quot;|&#3[49];|%22|[“”„‘
 # What separates a name from its value, and, read backwards from there, the name.
 _SEPARATOR = (
     r"[:=：＝%,](?:(?<=[:=：＝])(?:(?<=\w\w.)|(?<=[\w\])\"'`;”’»」 \t\xa0\\2][\])\"'`;”’»」 \t\xa02].))(?:[=>](?!=))?|"
-    r"(?<=%)(?:25)?3[dDaA](?<=[\w%-]...)|(?<=[\"'],)(?=\s?b?[\"']))(?:[ \t\xa0\r]{0,40}(?:\n[ \t]{1,40}|%20)?|\\n\s{1,40})"
+    r"(?<=%)(?:25)?3[dDaA](?<=[\w%-]...)|(?<=[\"'],)(?=\s?b?[\"']))(?:[ \t\xa0\r]{0,40}(?:\n[ \t]{1,40}|%20)?|"
+    r"\\n\s{1,40})"
 )
 _EMAN = (
     r"[ \t\xa0]{0,40}(?:detcetorp:|etavirp:)?(?:\]|[dD]5%)?"
@@ -253,15 +254,20 @@ _FIELDS = {  # a name and its value as two fields
         ("|",),
         r"\|\s{1,20}" + _NAME + r"\s{1,40}\|\s{1,20}(?P<v>(?=[^\s|]*\d)(?=[^\s|]*[A-Za-z])[^\s|]{6,500})",
     ),
+    "registry": (("reg_",), _NAME + r"[ \t]{1,20}REG_\w{2,12}[ \t]{1,20}(?P<v>\S{1,500})"),
     "keyword": (
         (":",),
         r":(?<![\w:]:)" + _NAME + r"\s{1,4}\"(?P<v>[^\"\n]{1,1000})",
     ),
 }
 _PAIRS = (  # user and password handed over side by side
-    r"(?i:(?:\blogin|auth\w{0,20}(?:[\"']?\s?[=:]\s?)?|username_pw_set|credentials?|PDO->__construct|\bconnect\w{0,12}))\(\s?"
-    r"(?:\([^()\n]{1,100}\),\s?\(|(?<=construct\()[\"'][^\"'\n]{1,100}[\"'],\s?)?"
+    r"(?i:(?:\blogin|auth\w{0,20}(?:[\"']?\s?[=:]\s?)?|username_pw_set|credentials?|\bPDO(?:->__construct)?|"
+    r"getConnection|\bconnect\w{0,12}))\(\s?(?:\([^()\n]{1,100}\),\s?\(|[\"']\w{2,12}:[^\"'\n]{1,100}[\"'],\s?)?"
     r"b?[\"'][^\"'\n]{0,80}[\"'],\s?b?[\"'](?P<v>[^\"'\n]{1,200})[\"']\s?[),]"
+)
+_SIGNATURE = (
+    r"[sS](?i:ignature)[\w-]{0,8}[\"']?\s?[:=]\s?[\"']?(?:\w{1,10}=[^,;\s\"']{1,20},\s?){0,4}"
+    r"(?:sha\d{1,3}|v\d|s)=(?P<v>[0-9a-fA-F]{32,128}|[\w+/]{32,128}={0,2})"
 )
 _DIALOGUES = {  # what clients of text protocols say
     "redis_auth": (
@@ -291,6 +297,10 @@ _DIALOGUES = {  # what clients of text protocols say
     "pgpass": (
         (":",),
         r":(?<=[\w*-]:)(?:\d{2,5}|\*):(?:[\w.-]{1,64}|\*):[\w.-]{1,64}:(?P<v>[^\s:]{4,128})(?![\w:])",
+    ),
+    "sql_password": (
+        ("identified", "password '"),
+        r"(?i:identified (?:with \S{1,60} )?by|with (?:encrypted )?password|set password =?) ?'(?P<v>(?=[^'\n]*[^a-z'\n ])[^'\n]{1,256})'",
     ),
     "totp_secret": (
         ("totp(",),
@@ -406,6 +416,7 @@ _USERINFO = (
     r"(?://|%2F%2F)[^\s:/?#@\"'<>()%]{0,100}(?::|%3A)"
     r"(?:(?P<v>[^\s\"'<>/?#]{1,256})|(?P<w>[^\s\"'<>@]{1,256}))(?:@|%40))(?=[\w.\[(%/-])"
 )
+_URL_USER = r"//(?:(?P<v>[\w.~%+-]{16,256})@|(?P<w>[0-9a-fA-F]{32,64})(?=:))"
 _USERINFO_BARE = (
     r"(?<![\w/.-])[\w.-]{1,64}:(?P<v>[^\s@/:\"'<>]{4,128})@(?:(?:tcp|unix)\(|[\w.-]{1,100}:\d{2,5}(?!\d))|"
     r"(?<![\w/.-])\w{1,32}/(?P<w>[^\s@/\"'<>]{3,64})@/{0,2}[a-zA-Z][\w.-]{0,100}:\d{2,5}/"
@@ -445,7 +456,7 @@ def _no_port(m: re.Match[str]) -> bool:
 
 def rules() -> Iterator[Rule]:
     yield Rule("url_userinfo", "userinfo", _USERINFO, ("@", "%40"), check=_no_port)
-    yield Rule("url_token", "userinfo", r"//(?P<v>[\w.~%+-]{16,256})@", ("@",), check=lambda m: is_random(m["v"]))
+    yield Rule("url_token", "userinfo", _URL_USER, ("@",), check=lambda m: is_random(m[group_of(m)]))
     yield Rule("userinfo", "userinfo", _USERINFO_BARE, ("@",), check=_no_port)
     yield Rule("auth_header", "authorization", _AUTHORIZATION, ("authorization",), check=_is_credential)
     words = "bearer negotiate ssws geniekey api-key apikey"
@@ -476,6 +487,7 @@ def rules() -> Iterator[Rule]:
     yield Rule("cli_password", "secret", _CLI, _COMMAND_GATES, check=_is_argument)
     yield Rule("piped_password", "secret", _PIPED, ("echo",))
     yield Rule("auth_pair", "secret", _PAIRS, ("('", '("'), check=_is_argument)
+    yield Rule("signature", "secret", _SIGNATURE, ("signature",))
     yield Rule("link", "secret", _LINKS, ("/",), check=lambda m: is_random(m["v"]))
     yield Rule("url_key", "secret", _URL_KEY, ("key=", "appid="))
     for name, (gates, pattern) in (*_DIALOGUES.items(), *_PHRASES.items()):
