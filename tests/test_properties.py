@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from iserror import ErrorMap, Failure, ToolErrors, ToolFailure, logs, redact
+from iserror import ErrorMap, Failure, Redactor, Rule, ToolErrors, ToolFailure, configure_redaction, logs
 from iserror.problem import Group
 from tests import hostile_server, hosts
 from tests.hostile_server import DSN, HOSTILE, SECRET, Halt, Mapped
@@ -280,7 +280,7 @@ async def test_predicate_raises(raised: str, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("raised", RAISED)
-def test_redactor_raises(raised: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redactor_raises(raised: str) -> None:
     """A redactor with a rule that raises gives a failure that says nothing of the text."""
 
     def broken(text: str) -> list[tuple[int, int]]:
@@ -293,10 +293,8 @@ def test_redactor_raises(raised: str, monkeypatch: pytest.MonkeyPatch) -> None:
         def tool(exc: BaseException = exc) -> None:
             raise exc
 
-        with monkeypatch.context() as patch:
-            rule = redact.Rule("broken", "broken", find=broken)
-            patch.setattr(redact, "_DEFAULT", redact.Redactor().add(rule))
-            failure = caught_from(tool)
+        configure_redaction(Redactor().add(Rule("broken", "broken", find=broken)))
+        failure = caught_from(tool)
         check_failure(failure)
 
 

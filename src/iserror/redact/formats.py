@@ -236,8 +236,8 @@ def rules() -> Iterator[Rule]:
         low = [start.lower() for start in starts]
         pattern = (
             START + r"(?P<p>" + "|".join(map(re.escape, starts)) + r")(?P<body>[\w-]{14,}"
-            r"(?:[.~=$][\w-]{2,}){0,20}={0,2}|"
-            r"[\w-]{6,64}(?:[.~=$][\w-]{3,}){1,20}|[\w-]{6,}(?=\.{3}|…|\*{3}))" + CUT
+            r"(?:[.~$][\w-]{2,}){0,20}={0,2}|"
+            r"[\w-]{6,64}(?:[.~$][\w-]{3,}){1,20}|[\w-]{6,}(?=\.{3}|…|\*{3}))" + CUT
         )
         yield Rule(
             kind,

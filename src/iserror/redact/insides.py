@@ -411,7 +411,7 @@ def rules() -> Iterator[Rule]:
 
     yield rule("trace_python", "trace", _PYTHON, ", line ")
     yield rule("trace_java", "trace", _JAVA, "at |.java:|.kt:|.scala:")
-    yield rule("trace_rust", "trace", _RUST, "::|panicked at")
+    yield rule("trace_rust", "trace", _RUST, "::|panicked at|: _")
     yield rule("trace_node", "trace", _NODE, "at |@http|@file|@webpack|@moz")
     yield rule("trace_dotnet", "trace", _DOTNET, "at |stack trace")
     yield rule("trace_go", "trace", _GO, ".go:|.s:|goroutine ")
@@ -429,7 +429,7 @@ def rules() -> Iterator[Rule]:
         r"(?P<w>[\[({](?!redacted)[^\n]{0,4000}[\])}])(?=\s|\Z)|(?P<x>[\[({](?!redacted)[^\n]{0,4000}))"
     )
     yield rule("sql_params", "sql_params", params, "[redacted:sql]")
-    yield rule("sql_excerpt", "sql", _EXCERPT, 'line |[sql: |[query|query=|query"|sql"|statement"|statement=|sql=')
+    yield rule("sql_excerpt", "sql", _EXCERPT, "line |sql|query|statement")
     yield rule(
         "sql_values",
         "sql_params",

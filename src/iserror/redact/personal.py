@@ -34,8 +34,8 @@ def rules() -> Iterator[Rule]:
     )
     yield Rule("card", "card", card, pii=True, check=_luhn)
     phone = (
-        r"(?<![\w+.-])(?:(?:\+|00(?=[1-9]\d{1,2}[ .-]))"
+        r"(?<![\w+.-])(?:(?:\+|00(?<!\d 00)(?=[1-9]\d{1,2}[ .-]))"
         r"\d{1,3}[ .-]?(?:\(0?\d{1,4}\)[ .-]?)?\d{1,4}(?:[ .-]?\d{2,4}){2,4}|"
         r"\(\d{3}\) ?\d{3}-\d{4}|\d{3}-\d{3}-\d{4})(?![\w-])"
     )
-    yield Rule("phone", "phone", phone, ("+", "(", "-"), pii=True)
+    yield Rule("phone", "phone", phone, ("+", "(", "-", "00"), pii=True)

@@ -300,7 +300,8 @@ _DIALOGUES = {  # what clients of text protocols say
     ),
     "sql_password": (
         ("identified", "password '"),
-        r"(?i:identified (?:with \S{1,60} )?by|with (?:encrypted )?password|set password =?) ?'(?P<v>(?=[^'\n]*[^a-z'\n ])[^'\n]{1,256})'",
+        r"(?i:identified (?:with \S{1,60} )?by|with (?:encrypted )?password|set password =?) ?'"
+        r"(?P<v>(?=[^'\n]*[^a-z'\n ])[^'\n]{1,256})'",
     ),
     "totp_secret": (
         ("totp(",),
