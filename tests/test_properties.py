@@ -295,6 +295,7 @@ def test_redactor_raises(raised: str) -> None:
 
         configure_redaction(Redactor().add(Rule("broken", "broken", find=broken)))
         failure = caught_from(tool)
+        configure_redaction()
         check_failure(failure)
 
 
