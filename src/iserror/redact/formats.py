@@ -186,7 +186,7 @@ def _prefixed(text: str) -> Iterator[tuple[int, int]]:
         # A UUID and a name have not what a token of this shape has.
         if found.islower() and not regex(_VENDOR_WORD).search(found):
             continue
-        for m in regex(_PREFIXED).finditer(text, word.start()):
+        for m in regex(_PREFIXED).finditer(text, word.start(), word.end() + 256):
             if m.start() >= word.end():
                 break
             yield m.span()
