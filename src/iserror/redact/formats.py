@@ -183,8 +183,10 @@ def _prefixed(text: str) -> Iterator[tuple[int, int]]:
     """Find tokens of unknown owners by the shape of a prefix and a random body."""
     for word in regex(r"(?<![\w-])[\w-]{24,}").finditer(text):
         found = word.group()
-        # A UUID and a name have not what a token of this shape has.
-        if found.islower() and not regex(_VENDOR_WORD).search(found):
+        # UUIDs and names of several words have not what a token of this shape has.
+        if not (regex(r"\d").search(found) and regex(r"[A-Za-z0-9]{20}").search(found)) or (
+            found.islower() and not regex(_VENDOR_WORD).search(found)
+        ):
             continue
         for m in regex(_PREFIXED).finditer(text, word.start(), word.end() + 256):
             if m.start() >= word.end():
@@ -236,7 +238,7 @@ def rules() -> Iterator[Rule]:
         low = [start.lower() for start in starts]
         pattern = (
             START + r"(?P<p>" + "|".join(map(re.escape, starts)) + r")(?P<body>[\w-]{14,}"
-            r"(?:[.~$][\w-]{2,}){0,20}={0,2}|"
+            r"(?:[.~$][\w-]{2,}){0,20}(?:=[0-9A-Fa-f]{8}(?!\w)|={0,2})|"
             r"[\w-]{6,64}(?:[.~$][\w-]{3,}){1,20}|[\w-]{6,}(?=\.{3}|…|\*{3}))" + CUT
         )
         yield Rule(
