@@ -655,10 +655,18 @@ def test_add_and_remove_refuse_mistakes() -> None:
     """A name taken twice, a kind that breaks the marker, a bad pattern, an unknown name: errors at once."""
     plain = Redactor()
 
-    with pytest.raises(ValueError, match="unique: jwt"):
-        plain.add(Rule("jwt", "jwt", "x"))
-    with pytest.raises(ValueError, match="kind"):
-        plain.add(Rule("a", "a]b", "x"))
+    for rule, words in (
+        (Rule("jwt", "jwt", "x"), "unique: jwt"),
+        (Rule("a", "a]b", "x"), "kind"),
+        (Rule("a", "a"), "a pattern"),
+        (Rule("a", "a", "x", gates=("ACME",)), "'ACME' never opens"),
+        (Rule("a", "a", "x", gates=("",)), "never opens"),
+        (Rule("a", "a", "x", run=8), "16"),
+        (Rule("a", "a", "x", starts=("a-",), run=16), "two letters"),
+        (Rule("a", "a", "x", starts=("acme",)), "run of 16"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            plain.add(rule)
     with pytest.raises(re.error, match="unterminated"):
         plain.add(Rule("a", "a", "[x"))
     with pytest.raises(KeyError, match="nothing"):

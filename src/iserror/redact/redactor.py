@@ -88,6 +88,25 @@ class _Gates:
         return opened
 
 
+def _check(rule: Rule) -> None:
+    """Raise `ValueError` that says what keeps a rule from working."""
+    re.compile(rule.pattern)
+    if not re.fullmatch(r"\w{1,40}", rule.kind):
+        raise ValueError(f"a kind has letters, digits and underscores only, forty at most, not {rule.kind!r}")
+    if not rule.pattern and rule.find is None:
+        raise ValueError(f"rule {rule.name} needs a pattern, or a function `find`")
+    for literal in (*rule.gates, *rule.starts):
+        if not literal or literal != literal.lower():
+            raise ValueError(
+                f"rule {rule.name}: {literal!r} never opens, since gates and starts are lower-case literals"
+            )
+    for start in rule.starts:
+        if not re.fullmatch(r"[a-z0-9]{2}.*", start) or rule.run < 16:
+            raise ValueError(f"rule {rule.name}: start {start!r} needs two letters or digits in front, and a run of 16")
+    if 0 < rule.run < 16:
+        raise ValueError(f"rule {rule.name}: a run is 0 or 16 and more characters, not {rule.run}")
+
+
 def is_late(rule: Rule) -> bool:
     """Whether a rule reads the markers that other rules leave, so that its gates open while they are applied."""
     return bool(rule.gates) and rule.gates[0].startswith(MARK)
@@ -106,14 +125,18 @@ class Redactor:
         self._gates: dict[tuple[Profile, bool], _Gates] = {}
 
     def add(self, *rules: Rule) -> Redactor:
-        """Return a redactor that applies `rules` before its own; a name already taken is a `ValueError`."""
-        names = [r.name for r in (*rules, *self.rules)]
-        if taken := sorted({n for n in names if names.count(n) > 1}):
+        """
+        Return a redactor that applies `rules` before its own.
+
+        Raises:
+            ValueError: A name that is taken already, or a rule that could never find anything.
+            re.error: A pattern that does not compile.
+        """
+        names = [rule.name for rule in (*rules, *self.rules)]
+        if taken := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"rule names must be unique: {', '.join(taken)}")
         for rule in rules:
-            re.compile(rule.pattern)
-            if not re.fullmatch(r"\w+", rule.kind):
-                raise ValueError(f"a kind has letters, digits and underscores only: {rule.kind!r}")
+            _check(rule)
         return Redactor((*rules, *self.rules))
 
     def remove(self, *names: str) -> Redactor:

@@ -14,6 +14,7 @@ FAILED: Final = "[redacted]"
 MARK: Final = "[redacted:"
 MARKER: Final = r"\[redacted:\w{1,40}\]"
 
+_FINDING: Final = ("v", "w", "x")
 # The start of a word, also after the `\\n` and `%3D` of escaped texts.
 START: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
 
@@ -28,8 +29,8 @@ class Rule:
     Args:
         name: Unique in a redactor; what `Redactor.remove` takes.
         kind: What stands in the marker `[redacted:KIND]`: letters, digits and underscores, forty at most.
-        pattern: A regular expression. Of a match the first group that took part among `v`, `w` and `x` is
-            replaced, or the whole match. Bound its repetitions: texts are of anybody's making.
+        pattern: A regular expression. Of a match the group whose name begins with `v`, `w` or `x` is replaced,
+            or the whole match. Bound its repetitions: texts are of anybody's making.
         gates: Lower-case literals, one of which must occur in the lower-cased text; empty means always.
         run: Length, in characters, that the longest run of word characters and `.*-$~+` in the text must have
             for the rule to be tried; 16 or more, or 0 for any. Gates of only such characters must be in a run.
@@ -62,12 +63,11 @@ class Rule:
 
 
 def group_of(m: re.Match[str]) -> str | int:
-    """The group of a match that is the finding."""
-    return (
-        m.lastgroup
-        if m.lastgroup and m.lastgroup[0] in "vwx"
-        else next((g for g in m.re.groupindex if g[0] in "vwx" and m.start(g) >= 0), 0)
-    )
+    """The group of a match that is the finding; 0, the whole, where none is named so."""
+    last = m.lastgroup
+    if last and last[0] in _FINDING:
+        return last
+    return next((name for name in m.re.groupindex if name[0] in _FINDING and m.start(name) >= 0), 0)
 
 
 def any_word(words: str) -> str:
