@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from iserror import ToolErrors, ToolFailure, configure_logging
+from iserror import ToolErrors, ToolFailure, configure_logging, logs
 from iserror.cli import main
 
 REQUEST = "0190163d8694739bb34aa4f8a1c7bd31"
@@ -197,3 +197,16 @@ def test_end_to_end(tmp_path: Path) -> None:
     assert "error tool_failed\n" in done.stdout
     assert "  KeyError: 'no such key'\n" in done.stdout
     assert 'ToolErrors()(lambda: {}["no such key"])()' in done.stdout
+
+
+def test_found_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record is found once wherever the blocks end in which a file is read, torn last lines and junk included."""
+    file = tmp_path / "log.jsonl"
+    line = json.dumps(RECORD)
+    file.write_text(
+        f'{{"event": "x"}}\n{line}\n\x00 junk {REQUEST}\n{line[:90]}\n[1]\n{line}', errors="surrogateescape"
+    )
+    for size in (1, 7, len(line), len(line) + 1, 1 << 20):
+        monkeypatch.setattr(logs, "_BLOCK", size)
+        assert [RECORD, RECORD] == logs.find(REQUEST, [file])
+    assert [] == logs.find("", [file])

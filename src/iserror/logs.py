@@ -372,6 +372,8 @@ def _stored_key() -> bytes:
 
 Record = dict[str, Any]
 
+_BLOCK: Final = 1 << 20
+
 
 def log_files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
     """The log files that the paths name; of a folder, every `*.jsonl` file below it.
@@ -391,18 +393,37 @@ def log_files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
     return files
 
 
-def read(file: Path) -> Iterator[Record]:
-    """Read the records of one file; lines that are no record (torn, another program's) are passed over."""
-    with file.open("rb") as lines:
-        for line in lines:
-            if b'"event"' not in line:
-                continue
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(record, dict):
-                yield record
+def _lines_with(file: Path, needle: bytes) -> Iterator[bytes]:
+    """The lines of a file that hold these bytes; of the file, a block at a time is in memory.
+
+    It is read, not mapped: a file that is truncated meanwhile would kill a process that has it mapped.
+    """
+    rest = b""
+    with file.open("rb") as opened:
+        while block := opened.read(_BLOCK):
+            data = rest + block
+            whole = data.rfind(b"\n") + 1  # the end of the last whole line
+            yield from _matching(data, needle, whole)
+            rest = data[whole:]
+    yield from _matching(rest, needle, len(rest))
+
+
+def _matching(data: bytes, needle: bytes, stop: int) -> Iterator[bytes]:
+    at = data.find(needle, 0, stop)
+    while at >= 0:
+        end = data.find(b"\n", at, stop)
+        end = stop if end < 0 else end
+        yield data[data.rfind(b"\n", 0, at) + 1 : end]
+        at = data.find(needle, end, stop)
+
+
+def _record(line: bytes) -> Record | None:
+    """The record of a line; None of one that is none (torn, another program's)."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and "event" in record else None
 
 
 def find(wanted: str, paths: Iterable[str | os.PathLike[str]]) -> list[Record]:
@@ -416,12 +437,10 @@ def find(wanted: str, paths: Iterable[str | os.PathLike[str]]) -> list[Record]:
         FileNotFoundError: A path that does not exist.
     """
     key = wanted.strip().replace("-", "").lower()
-    needle = key.encode()
     found = []
-    for file in log_files(paths):
-        if not key or needle not in file.read_bytes():
-            continue
-        for record in read(file):
+    files = log_files(paths)
+    for file in files if key else ():
+        for record in filter(None, map(_record, _lines_with(file, key.encode()))):
             if key in (record.get("request_id"), record.get("trace_id"), record.get("upstream_request_id")):
                 found.append(record)
     return sorted(found, key=lambda record: str(record.get("timestamp", "")))
