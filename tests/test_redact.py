@@ -503,6 +503,10 @@ NEGATIVE: dict[str, list[str]] = {
         "Update your profile and set a nickname.",
         "Create a view of the lake from the terrace.",
         "with a total of (3) items",
+        "Select files from the list where status is open",
+        "call parse_date(value) with an ISO date",
+        "Insert into Sheet1 (A1) failed",
+        "Alter table seating (row 4)",
     ],
     "sql_params": ["params: {'page': 2}"],
     "file_url": ["the file: x"],
@@ -649,6 +653,45 @@ def test_add_and_remove_return_new_redactors() -> None:
     assert "acme:123456 x" == plain.redact_text("acme:123456 x")
     assert "acme:123456 x" == own.remove("acme").redact_text("acme:123456 x")
     assert "localhost:8080" == plain.remove("host_port").redact_text("localhost:8080")
+
+
+def test_group_names_and_spans_of_own_rules() -> None:
+    """Only `v`, `w`, `x` and these with a number name the finding; overlapping spans are all gone."""
+    vendor = Rule("a", "acme", r"(?P<vendor>acme)_[0-9a-f]{8}")
+    spans = Rule("b", "acme", find=lambda text: [(3, 10), (0, 5)] if text.startswith("ABC") else [])
+
+    assert "[redacted:acme] x" == Redactor([vendor]).redact_text("acme_01234567 x")
+    assert "[redacted:acme] x" == Redactor([spans]).redact_text("ABCDEFGHIJ x")
+    with pytest.raises(ValueError, match="unique: a"):
+        Redactor([vendor, vendor])
+    with pytest.raises(ValueError, match="profiles"):
+        Redactor([Rule("a", "a", "x", profiles=("models",))])  # type: ignore[arg-type]
+
+
+def test_markers_stay_whole() -> None:
+    """A finding that ends inside another's marker takes it whole."""
+    token = "gh" + "p_" + "a1B2" * 9
+    for text in (rf"\\srv\share\{token}", rf"$env:TEMP\{token}", rf"%APPDATA%\{token}"):
+        assert re.fullmatch(r"[$%\w:]*(\[redacted:\w+\])+", redact_text(text))
+
+
+def test_a_str_with_methods_of_its_own() -> None:
+    """A subclass of str cannot talk its way past the rules."""
+
+    class Sly(str):
+        def isascii(self) -> bool:
+            return True
+
+        def isprintable(self) -> bool:
+            return True
+
+        def lower(self) -> str:
+            return ""
+
+        def __getitem__(self, _: object) -> str:  # type: ignore[override]
+            return self
+
+    assert "password=[redacted:secret]" == redact_text(Sly("password=hunter22"))
 
 
 def test_add_and_remove_refuse_mistakes() -> None:

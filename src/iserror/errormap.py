@@ -24,11 +24,13 @@ from iserror.failure import (
     OUTCOMES,
     Category,
     Outcome,
+    Shown,
     check_choice,
     check_code,
+    joined,
     quoted,
 )
-from iserror.redact import Safe, clean_line, redact_text
+from iserror.redact import Safe, clean_line
 
 RetryAfter: TypeAlias = Callable[[Any], object] | float | timedelta
 
@@ -68,29 +70,29 @@ def _show(value: object, safe: bool) -> str:
     if value is None:
         return ""
     if safe or isinstance(value, Safe):
-        return Safe(clean_line(str(value), MAX_MESSAGE))
-    return quoted(value)
+        return Shown(clean_line(str(value), MAX_MESSAGE))
+    shown = quoted(value)
+    return Shown(shown) if shown.startswith('"') else shown
 
 
-def show_value(value: object, *, safe: bool = False) -> str:
-    """Make the text of a template's value; a list is joined, ten items at most. A `Safe` if a part of it is."""
+def shown_parts(value: object, safe: bool = False) -> list[str]:
+    """Make the parts of a template's value, as `joined` takes them; a list has commas between, ten items at most."""
     if isinstance(value, Iterator):  # reading it would take it from whoever comes next
-        return ""
+        return []
     if not isinstance(value, Iterable) or isinstance(value, (str, Enum)):
-        return _show(value, safe)
-    items: list[str] = []
+        return [shown] if (shown := _show(value, safe)) else []
+    parts: list[str] = []
     for item in itertools.islice(value, MAX_ITEMS):
         shown = _show(item, safe)
-        if items and sum(map(len, items)) + len(shown) > MAX_LIST:
+        if parts and sum(map(len, parts)) + len(shown) > MAX_LIST:
             break  # what a message or hint is cut at would otherwise cut a quoted value open
         if shown:
-            items.append(shown)
-    joined = ", ".join(items)
-    return Safe(joined) if any(isinstance(item, Safe) for item in items) else joined
+            parts += [", ", shown] if parts else [shown]
+    return parts
 
 
-def _shown(exc: BaseException, path: tuple[str, ...], safe: bool) -> str:
-    return show_value(_read(exc, path), safe=safe)
+def _shown(exc: BaseException, path: tuple[str, ...], safe: bool) -> list[str]:
+    return shown_parts(_read(exc, path), safe)
 
 
 @dataclass(frozen=True)
@@ -133,28 +135,27 @@ class Template:
         return {part for part in self.parts if isinstance(part, tuple)}
 
     def render(self, exc: BaseException, safe: AbstractSet[tuple[str, ...]] = frozenset()) -> str:
-        """Fill in the values; one that is missing or empty goes, together with what introduced it.
-
-        The result is a `Safe` when a safe value stands in it; what stands around that is redacted here.
-        """
-        ready, text, gone = "", "", False
+        """Fill in the values; one that is missing or empty goes, together with what introduced it."""
+        parts: list[str] = []
+        gone = False
         for part in self.parts:
             if isinstance(part, tuple):
-                shown = attempt(_shown, "", exc, part, part in safe)
-                if isinstance(shown, Safe) and shown:
-                    ready, text = ready + redact_text(text) + shown, ""
-                elif shown:
-                    text += shown
+                shown = attempt(_shown, [], exc, part, part in safe)
+                if shown:
+                    parts += shown
                 else:
-                    text, gone = text.rstrip(" \t:=#'\"`([{<-–"), True
+                    gone = True
+                    if parts and not isinstance(parts[-1], Shown):
+                        parts[-1] = parts[-1].rstrip(" \t:=#'\"`([{<-–")
                 continue
             if gone:
                 part = part.lstrip("'\"`)]}>")
                 if part[:1].isalnum():
                     part = " " + part
                 gone = False
-            text += part
-        return Safe((ready + redact_text(text)).strip()) if ready else text.strip()
+            parts.append(part)
+        whole = joined(parts)
+        return Safe(whole.strip()) if isinstance(whole, Safe) else whole.strip()
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,10 @@ def _detail(exc: BaseException, path: tuple[str, ...], safe: bool) -> object:
     value = _read(exc, path)
     if isinstance(value, str) and safe:
         return Safe(value)
-    return value if isinstance(value, (bool, int, float, str)) else show_value(value, safe=safe)
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    whole = joined(shown_parts(value, safe))
+    return Safe(whole) if safe else whole
 
 
 class ErrorMap:

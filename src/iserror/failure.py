@@ -10,8 +10,9 @@ import json
 import logging
 import math
 import re
+import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cas
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from iserror.attempt import attempt
-from iserror.redact import Safe, clean_line, redact_text
+from iserror.redact import Safe, clean_line, redact, redact_text
 
 if TYPE_CHECKING:
     from iserror.problem import Problem
@@ -180,8 +181,41 @@ def quoted(text: object, limit: int = MAX_VALUE) -> str:
         limit: Characters, 1 to 500.
     """
     # Redaction comes before the cut, which could otherwise leave the head of a secret.
-    line = safe_line(str(text)[: limit * 8], limit, empty="")
+    whole = attempt(str, "", text)
+    head = whole[: limit * 8]
+    if len(head) < len(whole):  # the word that this cut halves may be one too
+        head = head[: max(head.rfind(" "), head.rfind("\n"), 0)] + " …"
+    line = safe_line(head, limit, empty="")
     return line if not line or _BARE.match(line) else json.dumps(line, ensure_ascii=False)
+
+
+class Shown(str):
+    """A part of a text that is ready to be shown: redacted and in quotes, or vouched for."""
+
+    __slots__ = ()
+
+
+# No text that a stranger wrote holds it, since it is made anew for each process.
+_WORD: Final = f"zq{secrets.token_hex(3)}"
+
+
+def joined(parts: Iterable[str]) -> str:
+    """
+    Redact a text made of parts as a whole; the `Shown` ones are one opaque word each meanwhile.
+
+    So a finding cannot take a half of one, and what it takes whole (`password={exc.value}`) goes.
+    """
+    shown: list[str] = []
+    text = ""
+    for part in parts:
+        if isinstance(part, Shown):
+            text += f"{_WORD}x{len(shown)}x"
+            shown.append(part)
+        else:
+            text += part
+    if not shown:
+        return text
+    return Safe(re.sub(_WORD + r"x(\d+)x", lambda m: shown[int(m[1])], redact_text(text)))
 
 
 def safe_name(name: object) -> str:
@@ -195,17 +229,19 @@ def log_name(name: str) -> str:
 
 
 def safe_details(details: Mapping[str, object]) -> dict[str, Scalar]:
-    """Make a flat, redacted, JSON-safe copy of details; what is no scalar is left out."""
+    """Make a flat copy of details that is redacted, by key too, and JSON-safe; what is no scalar is left out."""
     flat: dict[str, Scalar] = {}
     for key, value in list(details.items())[:20]:
-        if isinstance(value, bool) or value is None:
-            flat[safe_name(str(key))] = value
-        elif isinstance(value, int):
-            flat[safe_name(str(key))] = value if abs(value) < 2**53 else str(value)[:64]
-        elif isinstance(value, float):
-            flat[safe_name(str(key))] = value if math.isfinite(value) else str(value)
-        elif isinstance(value, str):
-            flat[safe_name(str(key))] = safe_line(value, 200, empty="")
+        if not isinstance(value, (bool, int, float, str, type(None))):
+            continue
+        if isinstance(value, Safe):
+            flat[safe_name(redact_text(str(key)))] = clean_line(value, 200)
+            continue
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**53:
+            value = str(value)[:64]
+        redacted = redact({str(key): value})
+        for name, item in redacted.items() if isinstance(redacted, dict) else ():
+            flat[safe_name(name)] = clean_line(item, 200) if isinstance(item, str) else item
     return flat
 
 

@@ -7,6 +7,7 @@ computed again at each layer while code, message and hint stay.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,9 +23,11 @@ from iserror.failure import (
     Failure,
     Outcome,
     Scalar,
+    Shown,
     ToolFailure,
     default_outcome,
     host_tool_errors,
+    joined,
     parse_retry_after,
     quoted,
     safe_details,
@@ -40,6 +43,8 @@ else:
 MAX_CHAIN: Final = 20
 MIN_WORDS: Final = 12  # an exception's words of fewer characters are as likely the author's own
 MAX_WORDS: Final = 300
+MAX_QUOTED: Final = 8_000  # characters of a text in which they are looked for
+STRETCH: Final = 24  # a shorter piece of them is as likely the author's own
 MAX_LEAVES: Final = 100
 
 # JSON-RPC codes with a meaning of their own (specification 2026-07-28, basic protocol, error codes).
@@ -228,32 +233,63 @@ def text_of(exc: BaseException) -> str:
 def in_quotes(text: str, exc: BaseException) -> str:
     """A text with the words of other exceptions in it (`ToolError(f"search failed: {exc}")`) as quoted data.
 
-    Its author passed them on, but did not write them: an order inside them must not sound like the server's.
+    Its author passed them on, but did not write them: an order inside them must not sound like the server's. What
+    is foreign is every stretch that an exception behind this one holds too, in its words, arguments or notes.
     """
     if isinstance(text, Safe):
         return text
-    words: set[str] = set()
-    link: BaseException | None = exc
-    seen = {id(exc)}
-    while link is not None and len(seen) < MAX_CHAIN:
-        cause = _CAUSE(link)
-        # The context too where it is suppressed: who writes `from None` quotes as well.
-        link = _CONTEXT(link) if cause is None else cause
-        if link is None or id(link) in seen:
-            break
-        seen.add(id(link))
-        words.add(text_of(link))
-        words.update(arg for arg in _ARGS(link) if isinstance(arg, str))
-    return _quote_each(text, sorted((w for w in words if len(w) >= MIN_WORDS and w in text), key=len, reverse=True))
+    return attempt(_in_quotes, quoted(text, MAX_WORDS), str.__str__(text), exc)
 
 
-def _quote_each(text: str, words: list[str]) -> str:
+def _in_quotes(text: str, exc: BaseException) -> str:
+    words = _foreign_words(exc)
     if not words:
         return text
-    first, *others = words
-    for mark in "\"'":
-        text = text.replace(f"{mark}{first}{mark}", first)
-    return quoted(first, MAX_WORDS).join(_quote_each(part, others) for part in text.split(first))
+    if len(text) > MAX_QUOTED:
+        text = text[:MAX_QUOTED] + " …"
+    foreign = bytearray(len(text))
+    stretches: set[str] = set()
+    for said in words:
+        for piece in {said, said.strip(), *map(str.strip, said.splitlines()[:50])}:
+            at = text.find(piece) if len(piece) >= MIN_WORDS else -1
+            while at >= 0:
+                foreign[at : at + len(piece)] = b"\1" * len(piece)
+                at = text.find(piece, at + len(piece))
+        stretches.update(said[i : i + STRETCH] for i in range(len(said) - STRETCH + 1))
+    for i in range(len(text) - STRETCH + 1):
+        if text[i : i + STRETCH] in stretches:
+            foreign[i : i + STRETCH] = b"\1" * STRETCH
+    parts: list[str] = []
+    end = 0
+    for m in re.finditer(b"\1+", foreign):
+        start, stop = m.span()
+        if start and text[start - 1] in "\"'" and text[start - 1] == text[stop : stop + 1]:
+            start, stop = start - 1, stop + 1  # its author put it in quotes already
+        shown = quoted(text[m.start() : m.end()], MAX_WORDS)
+        parts += (text[end:start], Shown(shown) if shown.startswith('"') else shown)
+        end = stop
+    return joined((*parts, text[end:]))
+
+
+def _foreign_words(exc: BaseException) -> list[str]:
+    """What the exceptions behind this one say: causes and contexts, suppressed or not, and the leaves of groups."""
+    words: dict[str, None] = {}
+    waiting, seen = [_CAUSE(exc), _CONTEXT(exc)], {id(exc)}
+    while waiting and len(seen) < MAX_CHAIN:
+        link = waiting.pop(0)
+        if link is None or id(link) in seen:
+            continue
+        seen.add(id(link))
+        waiting += (_CAUSE(link), _CONTEXT(link), *(members(link)[:MAX_CHAIN] if isinstance(link, Group) else ()))
+        said = (text_of(link), *_ARGS(link), *attempt(vars, {}, link).values(), *getattr(link, "__notes__", ()))
+        for value in said[:MAX_CHAIN]:
+            for item in value.values() if isinstance(value, dict) else (value,):
+                if isinstance(item, bytes):
+                    item = item[:MAX_QUOTED].decode(errors="replace")
+                if isinstance(item, str) and len(item) >= MIN_WORDS:
+                    item = str.__str__(item)[:MAX_QUOTED]
+                    words.update(dict.fromkeys((item, repr(item)[1:-1])))
+    return list(words)[:MAX_CHAIN]
 
 
 def protocol_error_data(exc: BaseException) -> tuple[int, str, Any] | None:
@@ -322,7 +358,7 @@ def raised_by_sdk(exc: BaseException) -> bool:
 
 def members(group: Any) -> tuple[BaseException, ...]:
     """The exceptions of a group, whatever its class makes of the attribute."""
-    return attempt(lambda: tuple(group.exceptions), ())
+    return attempt(lambda: tuple(e for e in group.exceptions if isinstance(e, BaseException)), ())
 
 
 def leaves(group: BaseException) -> Iterator[BaseException]:

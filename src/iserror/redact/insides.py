@@ -52,7 +52,7 @@ _FRAMES = (
     + _HEX
     + r"|"
     + _PLACE
-    + r"|\(\d{1,6}\): |\{main\}|\[internal function\]|virt ))",
+    + r"|\.\w{1,6}\(\d{1,6}\): |\{main\}|\[internal function\]|virt ))",
     r"\d{1,3}#\s(?=[^\n]{0,300}(?:::| in /| at ))",
     r"@\s{1,8}" + _HEX + r"\s",
     # Swift, Kotlin native, Rust, WebAssembly
@@ -114,7 +114,7 @@ def _frames(text: str) -> Iterator[tuple[int, int]]:
 # Those that stand anywhere.
 _OTHER_FRAMES = (
     r"#\d{1,3} \{main\}|#\d{1,3}\s{1,2}(?:0x[0-9a-f]{4,16} in )?"
-    r"(?=[^\n#]{1,200}(?:\(\d{1,6}\): |\bat [^\n\s]{1,200}:\d))"
+    r"(?=[^\n#]{1,200}(?:\.\w{1,6}\(\d{1,6}\): |\bat [^\n\s]{1,200}:\d))"
     r"[^\n]{1,600}|(?<![^\s\"'(])(?:\(eval at [^\s()]{1,200}\)|[^\s:\"']{1,300}\.(?:rb|erb|rake|exs?|"
     r"erl)):\d{1,7}:in [`'][^'\n]{1,200}'|"
     r"\([\w.-]{1,60} [\d.]{3,20}\) [\w/.-]{3,200}\.exs?:\d{1,6}: [^\n]{1,200}|"
@@ -303,7 +303,7 @@ _DDL = (
 )
 _SQL.update(dict.fromkeys(("create", "alter", "drop", "truncate"), _DDL))
 _SQL_EVIDENCE = (
-    r"[wW](?i:here\s+[\w.\"`(]+\s*(?:=|<|>|!|in\b|like\b|is\b|between\b))|"
+    r"[wW](?i:here\s+[\w.\"`(]+\s*(?:=|<|>|!|in\b|like\b|is\s+(?:not\s+)?null\b|between\b))|"
     r"[jJ](?i:oin\s+\S{1,80}\s+(?:\w{1,40}\s+)?(?:on|using)\b)|"
     r"[oO](?i:rder\s+by\s+\w)|[gG](?i:roup\s+by\s+\w)|[lL](?i:imit\s+[\d?$:%])|"
     r"[uU](?i:nion\s+(?:all\s+)?select)"
@@ -356,8 +356,13 @@ def _statements(text: str) -> Iterator[tuple[int, int]]:
         start = m.start()
         if start < end or (start and (text[start - 1].isalnum() or text[start - 1] in "_-")):
             continue
-        if m[0][:4] == "Call":
-            continue  # a sentence
+        if m[0][1].islower():  # a sentence may begin with such a word, and hold it
+            if m[0][:4] in ("Call", "call") and text[max(0, start - 1) : start] != "{":
+                continue
+            if m[0][0].isupper() and not regex(f"{_SQL_EVIDENCE}|(?i:values\\s*\\()").search(
+                text, m.end() - 2, m.end() + 340
+            ):
+                continue
         parts = m.groupdict()
         if parts.get("from") and not (m[0][:6].isupper() and parts["from"].isupper()):
             # `Select a colour from the list` needs something more to be SQL.

@@ -56,6 +56,8 @@ def grade_of(name: str) -> str:
     # The others are short: `key` must be a word of its own, as in `sort_key` and not in `monkey`.
     last = regex(r"(?:[A-Z]?[a-z]+|[A-Z]+)\d{0,2}\Z").search(name)
     word = last.group().lower().rstrip("0123456789") if last else ""
+    if word == "pw":
+        return "pass"
     if flat.endswith("pass") and not regex(_OTHER_PASSES).search(flat):
         return "pass"
     return "weak" if regex(_WEAK_NAME).fullmatch(word) else ""

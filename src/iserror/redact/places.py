@@ -390,7 +390,7 @@ _PHRASES = {  # sentences
     ),
     "sms_code": (
         ("g-",),
-        r"\bG-(?P<v>\d{6})\b",
+        r"\bG-(?P<v>\d{6})\b(?=[^\n]{0,40}(?i:code|log ?in|verif|sign in))",
     ),
     "credentials_said": (
         ("credential",),

@@ -90,11 +90,12 @@ class _Gates:
 
 def _check(rule: Rule) -> None:
     """Raise `ValueError` that says what keeps a rule from working."""
-    re.compile(rule.pattern)
     if not re.fullmatch(r"\w{1,40}", rule.kind):
         raise ValueError(f"a kind has letters, digits and underscores only, forty at most, not {rule.kind!r}")
     if not rule.pattern and rule.find is None:
         raise ValueError(f"rule {rule.name} needs a pattern, or a function `find`")
+    if not set(rule.profiles) <= {"model", "log"}:
+        raise ValueError(f"rule {rule.name}: profiles are 'model' and 'log', not {rule.profiles!r}")
     for literal in (*rule.gates, *rule.starts):
         if not literal or literal != literal.lower():
             raise ValueError(
@@ -122,6 +123,13 @@ class Redactor:
 
     def __init__(self, rules: Iterable[Rule] = DEFAULT_RULES) -> None:
         self.rules: tuple[Rule, ...] = tuple(rules)
+        names = [rule.name for rule in self.rules]
+        if len(set(names)) < len(names):
+            raise ValueError(
+                f"rule names must be unique: {', '.join(sorted({n for n in names if names.count(n) > 1}))}"
+            )
+        for rule in self.rules:
+            _check(rule)
         self._gates: dict[tuple[Profile, bool], _Gates] = {}
 
     def add(self, *rules: Rule) -> Redactor:
@@ -132,11 +140,8 @@ class Redactor:
             ValueError: A name that is taken already, or a rule that could never find anything.
             re.error: A pattern that does not compile.
         """
-        names = [rule.name for rule in (*rules, *self.rules)]
-        if taken := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"rule names must be unique: {', '.join(taken)}")
         for rule in rules:
-            _check(rule)
+            re.compile(rule.pattern)
         return Redactor((*rules, *self.rules))
 
     def remove(self, *names: str) -> Redactor:
@@ -148,7 +153,7 @@ class Redactor:
     def redact_text(self, text: str, *, profile: Profile = "model", pii: bool = False) -> str:
         """Return `text` with each finding replaced by `[redacted:KIND]`; see the function of this name."""
         try:
-            text = bounded(text)
+            text = bounded(str.__str__(text))
             # A marker ends with a bracket where a letter may have stood, so another rule can match beside it.
             # Short texts are therefore gone through until nothing changes; long ones would only take longer.
             for _ in range(_PASSES):

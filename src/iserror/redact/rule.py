@@ -14,7 +14,6 @@ FAILED: Final = "[redacted]"
 MARK: Final = "[redacted:"
 MARKER: Final = r"\[redacted:\w{1,40}\]"
 
-_FINDING: Final = ("v", "w", "x")
 # The start of a word, also after the `\\n` and `%3D` of escaped texts.
 START: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
 
@@ -29,8 +28,8 @@ class Rule:
     Args:
         name: Unique in a redactor; what `Redactor.remove` takes.
         kind: What stands in the marker `[redacted:KIND]`: letters, digits and underscores, forty at most.
-        pattern: A regular expression. Of a match the group whose name begins with `v`, `w` or `x` is replaced,
-            or the whole match. Bound its repetitions: texts are of anybody's making.
+        pattern: A regular expression. Of a match the first group that took part among `v`, `w` and `x` (also
+            with a number: `v2`) is replaced, or the whole match. Bound its repetitions: texts are of anybody's making.
         gates: Lower-case literals, one of which must occur in the lower-cased text; empty means always.
         run: Length, in characters, that the longest run of word characters and `.*-$~+` in the text must have
             for the rule to be tried; 16 or more, or 0 for any. Gates of only such characters must be in a run.
@@ -64,10 +63,12 @@ class Rule:
 
 def group_of(m: re.Match[str]) -> str | int:
     """The group of a match that is the finding; 0, the whole, where none is named so."""
-    last = m.lastgroup
-    if last and last[0] in _FINDING:
-        return last
-    return next((name for name in m.re.groupindex if name[0] in _FINDING and m.start(name) >= 0), 0)
+    return next((name for name in _finding_groups(m.re) if m.start(name) >= 0), 0)
+
+
+@lru_cache(maxsize=512)
+def _finding_groups(pattern: re.Pattern[str]) -> tuple[str, ...]:
+    return tuple(name for name in pattern.groupindex if re.fullmatch(r"[vwx]\d*", name))
 
 
 def any_word(words: str) -> str:
@@ -93,9 +94,17 @@ def replace_all(text: str, rule: Rule) -> str:
     """Replace each finding of the rule in the text by its marker."""
     parts: list[str] = []
     end = 0
-    for start, stop in rule.spans(text):
-        if start < end or stop <= start or is_marked(text, start):
+    spans = sorted(rule.spans(text))
+    has_marks = bool(spans) and MARK in text
+    for start, stop in spans:
+        start = max(start, end)
+        if stop <= start or (has_marks and is_marked(text, start)):
             continue
+        if has_marks:  # a marker that it ends in goes as a whole
+            marker = regex(MARKER).match(text, max(text.rfind("[", start, stop), start))
+            stop = max(stop, marker.end()) if marker else stop
+        if text.startswith('"', stop) and text[stop - 1] == "\\" and stop - 1 > start:
+            stop -= 1  # what escapes the quote behind it stays, lest the quote ends a string that goes on
         between = text[end:start]
         if not parts or between.strip():  # findings with only blanks between them share one marker
             parts += (between, f"{MARK}{rule.kind}]")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, SupportsIndex
 
 from iserror.redact.rule import FAILED, MARK, regex
 
@@ -15,18 +15,21 @@ class Safe(str):
 
     An escape hatch, for a constant of the server's own that looks like something secret: a path inside a
     container that the model is meant to use, an example token. Never wrap what came from outside. It counts as a
-    template's value, a message, a hint or a value of `details`; it is still made one line without invisible
-    characters and cut at the field's length. What is made of it (`f"{Safe(x)}"`, `+`, a pickled copy on the
-    wire) is an ordinary text again.
+    template's value, and in a `ToolFailure` as message, hint or a value of `details`; it is still made one line
+    without invisible characters and cut at the field's length. What is made of it (`f"{Safe(x)}"`, `+`, a copy)
+    is an ordinary text again.
     """
 
     __slots__ = ()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[type[str], tuple[str]]:
+        return str, (str.__str__(self),)
 
 
 # Nothing wider than what terminals are really sent, lest a stray escape swallows the start of a name.
 _ANSI = (
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[!\"$'*]?[@-~]|\x1b[()*+][0-9A-Z]|"
-    r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"
+    r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n\x90\x98\x9d-\x9f]{0,4096}(?:\x07|\x1b\\|\x9c)"
 )
 # Controls, format characters that no script needs to be read, letters without ink, variation selectors, tags.
 _UNSEEN = (
@@ -65,13 +68,16 @@ def clean_line(text: str, limit: int) -> str:
     one blank, and a text that is cut ends with an ellipsis, never with a half of a `[redacted:KIND]` marker.
     """
     try:
-        line = " ".join(bounded(text).split())
+        line = " ".join(bounded(str.__str__(text)).split())
         if len(line) <= limit:
             return line
         line = line[: max(limit - 1, 0)]
         half = line.rfind("[")
         if half >= 0 and "]" not in line[half:] and (line.startswith(MARK, half) or MARK.startswith(line[half:])):
             line = line[:half]
-        return (line.rstrip() + "…")[: max(limit, 0)]
+        cut = (line.rstrip() + "…")[: max(limit, 0)]
+        if len(regex(r'(?<!\\)"').findall(cut)) % 2 and limit > 2:  # a quote that was cut open is closed
+            cut = cut[:-2].rstrip("\\") + '…"'
+        return cut
     except Exception:
         return FAILED[: max(limit, 0)]
