@@ -128,6 +128,7 @@ HOSTILE = [
         "[{(",
         "ab_- .",
     ],
+    *["\x9d", "\x90a", "[parameters: ", "SCREAMING_SNAKE_CASE_", "postgres://app:swordfish-7Qx9Lm9Lm9Lm9Lm@db/x"],
 ]
 
 
