@@ -329,7 +329,8 @@ _VALUES = (
     r"dup key: \{ ?(?P<x1>[^{}\n]{1,500}?) ?\}|"
     r"binding parameter \[\d{1,4}\] as \[\w{1,40}\] - \[(?P<x2>[^\n]{0,1000}?)\](?=\s|\Z)|"
     r"(?:\[parameters: |Parameters=\[|Bind vars: |with params |"
-    r"\(args: )(?!\[redacted)(?P<x3>[\[(@{'](?:[^\n\[]|\[(?!parameters)){1,4000}?)(?=\]\s*(?:\n|\Z)|\], |\Z|\n|\)\s*\Z)|"
+    r"\(args: )(?!\[redacted)(?P<x3>[\[(@{'](?:[^\n\[]|\[(?!parameters)){1,4000}?)"
+    r"(?=\]\s*(?:\n|\Z)|\], |\Z|\n|\)\s*\Z)|"
     r"parameters: (?P<x4>\$1 = [^\n]{1,2000})|"
     r"(?<=\[redacted:sql\]\n)params: (?P<x5>[^\n]{1,2000})"
 )
