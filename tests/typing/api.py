@@ -7,7 +7,21 @@ from datetime import timedelta
 
 from typing_extensions import assert_type
 
-from iserror import ErrorMap, Failure, ToolErrors, ToolFailure, configure_logging, current_call, redact_text
+from iserror import (
+    ErrorMap,
+    Failure,
+    Redactor,
+    Rule,
+    Safe,
+    ToolErrors,
+    ToolFailure,
+    configure_logging,
+    configure_redaction,
+    current_call,
+    quoted,
+    redact_text,
+)
+from iserror.redact import redact
 
 
 class NotFound(Exception):
@@ -91,3 +105,11 @@ async def use() -> None:
 configure_logging("logs", stderr=False, level="INFO")
 assert_type(redact_text("x", profile="log"), str)
 assert_type(Failure.from_wire({}), Failure | None)
+
+own = Redactor().add(Rule("acme", "acme", r"acme_[0-9]{6}", gates=("acme_",))).remove("sms_code")
+assert_type(own, Redactor)
+assert_type(own.redact_text("x", pii=True), str)
+configure_redaction(own, pii=True)
+assert_type(quoted({"any": "thing"}, 80), str)
+assert_type(redact(["x"]), object)
+ToolFailure("NO_FILE", Safe("Nothing at /srv/x."), details={"path": Safe("/srv/x")})
