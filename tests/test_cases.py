@@ -432,3 +432,60 @@ async def test_c26_the_least_certain_leaf_speaks(order: int) -> None:
         with pytest.raises(ToolFailure) as caught:
             ToolErrors(errors)(tool)()
         assert caught.value.code == code
+
+
+# Credentials as their owners make them, in pieces.
+MIX = "a1B2c3D4e5F6g7H8"
+REAL = {
+    "aws": "AK" + "IA" + "ABCDEFGH23456723",
+    "github": "gh" + "p_" + "a1B2" * 9,
+    "jwt": "ey" + "J" + MIX * 2 + ".ey" + "J" + MIX * 3 + "." + MIX * 2,
+    "stripe": "sk_" + "live_" + MIX * 2,
+    "slack": "xo" + "xb-" + "123456789012-" * 2 + MIX,
+    "dsn": "postgres://app:" + MIX + "@10.0.0.9/prod",
+}
+
+
+def real_tools(secret: str) -> dict[str, Any]:
+    """Tools that fail in the ways of C02, C03, C05, C08, C09 and C38 with this in their texts."""
+
+    def c02() -> None:
+        try:
+            httpx.Response(401, request=httpx.Request("GET", f"https://x.example/?q={secret}")).raise_for_status()
+        except httpx.HTTPStatusError as exc:
+            raise hosts.ToolError(f"search failed: {exc}") from exc
+
+    def c03(user: str, otp: int) -> str:
+        return user
+
+    def c05() -> None:
+        token = secret
+        raise RuntimeError(f"refused {token}")
+
+    def c08() -> None:
+        raise hosts.ToolError(f"upstream said 502: {secret} " + "<p>page</p>" * 20_000 + secret)
+
+    def c09() -> None:
+        raise hosts.ToolError(f"wiki: {quoted(f'{ORDER} {secret}')}")
+
+    def c38() -> Order:
+        return {"id": secret}  # type: ignore[return-value]
+
+    return {"C02": c02, "C03": c03, "C05": c05, "C08": c08, "C09": c09, "C38": c38}
+
+
+@pytest.mark.parametrize("case", ["C02", "C03", "C05", "C08", "C09", "C38"])
+@pytest.mark.parametrize("kind", REAL)
+async def test_real_formats(case: str, kind: str, lines: Lines) -> None:
+    """A credential as its owner makes it is on the wire and in the log in no case, whole or in half."""
+    secret = REAL[kind]
+    tool = real_tools(secret)[case]
+    answer = await call_one(tool, arguments={"user": "ann", "otp": secret} if case == "C03" else None)
+    for text in (json.dumps(answer), json.dumps(lines.read())):
+        assert MIX not in text
+        assert secret not in text
+        if kind != "dsn":  # of which the log keeps what is no secret
+            assert secret[:16] not in text
+            assert secret[-12:] not in text
+    assert "10.0.0.9" not in json.dumps(answer)
+    assert len(hosts.text_of(answer) if "result" in answer else answer["error"]["message"]) < 2_000
