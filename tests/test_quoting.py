@@ -134,6 +134,21 @@ def test_a_finding_takes_a_value_whole(user: str, password: str, message: str) -
     assert message == redact_text(entry.message.render(exc))
 
 
+def test_a_commands_arguments() -> None:
+    """Of a list that is a command line, what follows a secret's flag goes."""
+
+    class Failed(Exception):
+        cmd = ("login", "--user", "ann", "--password", "hunter2", "-v")
+
+    errors = ErrorMap()
+    errors.add(Failed, code="FAILED", category="internal", message="Command failed: {exc.cmd}.")
+    entry = errors.find(Failed())
+    assert entry is not None
+    assert 'Command failed: login, "--user", ann, "--password", [redacted:secret], "-v".' == entry.message.render(
+        Failed()
+    )
+
+
 def test_quoted() -> None:
     """Anything becomes one line of data, and no token loses only its tail to the cut."""
 

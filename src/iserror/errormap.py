@@ -30,7 +30,7 @@ from iserror.failure import (
     joined,
     quoted,
 )
-from iserror.redact import Safe, clean_line
+from iserror.redact import Safe, announces_secret, clean_line
 
 RetryAfter: TypeAlias = Callable[[Any], object] | float | timedelta
 
@@ -82,8 +82,11 @@ def shown_parts(value: object, safe: bool = False) -> list[str]:
     if not isinstance(value, Iterable) or isinstance(value, (str, Enum)):
         return [shown] if (shown := _show(value, safe)) else []
     parts: list[str] = []
+    flag = ""
     for item in itertools.islice(value, MAX_ITEMS):
-        shown = _show(item, safe)
+        # A command's `--password`, and what follows it.
+        shown = _show(item, safe) if safe or not announces_secret(flag) else "[redacted:secret]"
+        flag = item if isinstance(item, str) else ""
         if parts and sum(map(len, parts)) + len(shown) > MAX_LIST:
             break  # what a message or hint is cut at would otherwise cut a quoted value open
         if shown:

@@ -11,6 +11,7 @@ wherever a failed match could start again one character further, and inputs are 
 
 from __future__ import annotations
 
+from iserror.redact.names import announces_secret
 from iserror.redact.redactor import DEFAULT_RULES, Redactor
 from iserror.redact.rule import Profile, Rule
 from iserror.redact.text import Safe, clean_line
@@ -20,6 +21,7 @@ __all__ = [
     "Redactor",
     "Rule",
     "Safe",
+    "announces_secret",
     "clean_line",
     "configure_redaction",
     "current_redaction",

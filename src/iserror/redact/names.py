@@ -63,6 +63,11 @@ def grade_of(name: str) -> str:
     return "weak" if regex(_WEAK_NAME).fullmatch(word) else ""
 
 
+def announces_secret(flag: str) -> bool:
+    """Whether a command line's flag is followed by a secret."""
+    return flag.startswith("-") and "=" not in flag and grade_of(flag[:100]) in ("strong", "pass")
+
+
 _HARMLESS_VALUE = (
     r"(?i:[\[(<]?(?:filtered|masked|removed|redacted|protected|hidden|secret|omitted|elided|empty|unset)[\])>]?|"
     r"[01]|-1|~|![a-z]+|read|write|null|none|nil|true|false|undefined|n/?a|yes|no|on|off|str(?:ing)?|int|bytes|bool|float|"
