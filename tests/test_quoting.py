@@ -160,6 +160,8 @@ def test_quoted() -> None:
     assert "INV-42" == quoted("INV-42")
     assert '"a \\"b\\" c"' == quoted('a "b"\nc')
     assert "" == quoted(Bad())
+    for text in (r"\srv\x f", "[{'\\x1f\\x1f': 1}]", 'x:" y'):  # whose escapes look like a path
+        assert quoted(text) == redact_text(quoted(text))
     assert "gh" + "p_" not in quoted("x " * 478 + token)
     assert "…" in json.loads(quoted("word " * 100))
 

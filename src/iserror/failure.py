@@ -186,7 +186,12 @@ def quoted(text: object, limit: int = MAX_VALUE) -> str:
     if len(head) < len(whole):  # the word that this cut halves may be one too
         head = head[: max(head.rfind(" "), head.rfind("\n"), 0)] + " …"
     line = safe_line(head, limit, empty="")
-    return line if not line or _BARE.match(line) else json.dumps(line, ensure_ascii=False)
+    if not line or _BARE.match(line):
+        return line
+    shown = json.dumps(line, ensure_ascii=False)
+    if redact_text(shown) != shown:  # its escapes look like a finding to whoever redacts it again
+        shown = json.dumps(redact_text(line.replace("\\", " ").replace('"', "'")), ensure_ascii=False)
+    return shown
 
 
 class Shown(str):
