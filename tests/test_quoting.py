@@ -99,6 +99,15 @@ def test_many_words_are_quick() -> None:
     assert len(caught(ValueError(ORDER), lambda exc: f"{exc} " * 20_000)) <= MAX_MESSAGE
 
 
+def test_a_long_text_is_cut_before_a_word() -> None:
+    """Where a text is cut before its foreign words are looked for, no token loses only its tail."""
+    token = "gh" + "p_" + "a1B2" * 9
+    long = "x" * 7_970 + "."
+    message = caught(ValueError(long), lambda exc: f"{exc} {token} tail " + "y" * 200)
+    assert "gh" + "p_" not in message
+    assert "…" in message
+
+
 def test_a_quote_that_is_cut_is_closed() -> None:
     """At the end of its room a message's open quote is closed."""
     message = caught(ValueError(ORDER * 7), lambda exc: f"a {exc} b {exc} c {exc}")

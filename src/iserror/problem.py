@@ -238,7 +238,9 @@ def in_quotes(text: str, exc: BaseException) -> str:
     """
     if isinstance(text, Safe):
         return text
-    return attempt(_in_quotes, quoted(text, MAX_WORDS), str.__str__(text), exc)
+    text = str.__str__(text)
+    found = attempt(_in_quotes, None, text, exc)
+    return quoted(text, MAX_WORDS) if found is None else found
 
 
 def _in_quotes(text: str, exc: BaseException) -> str:
@@ -246,7 +248,8 @@ def _in_quotes(text: str, exc: BaseException) -> str:
     if not words:
         return text
     if len(text) > MAX_QUOTED:
-        text = text[:MAX_QUOTED] + " …"
+        # With the word that the cut halves: it may be the head of a secret.
+        text = text[: max(text.rfind(" ", 0, MAX_QUOTED), text.rfind("\n", 0, MAX_QUOTED), 0)] + " …"
     foreign = bytearray(len(text))
     stretches: set[str] = set()
     for said in words:
