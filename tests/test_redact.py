@@ -72,7 +72,10 @@ POSITIVE: dict[str, list[tuple[str, str]]] = {
     "cloud_token": [("da" + "pi" + HEX * 2, "[redacted:cloud_token]")],
     "vendor_token": [("glsa" + "_" + MIX * 2 + "_" + HEX[:8], "[redacted:vendor_token]")],
     "stripe_key_format": [("wh" + "sec_" + MIX * 2, "[redacted:stripe_key]")],
-    "jwt": [(f"Unexpected value {JWT} here", "Unexpected value [redacted:jwt] here")],
+    "jwt": [
+        (f"Unexpected value {JWT} here", "Unexpected value [redacted:jwt] here"),
+        (f"input_value='{JWT[:30]}...{JWT[-20:]}', x", "input_value='[redacted:jwt]', x"),
+    ],
     "aws_session_token": [("IQoJ" + "b3JpZ2lu" + MIX * 8 + "== expired", "[redacted:aws_session_token] expired")],
     "aws_key": [("AK" + "IA" + "ABCDEFGH23456723 unknown", "[redacted:aws_key] unknown")],
     "google_key_format": [("GO" + "OG" + "ABCDEF123456" * 2, "[redacted:google_key]")],

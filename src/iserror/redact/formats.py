@@ -158,7 +158,7 @@ _SHAPES = {
     "jwt": (
         "eyj",
         16,
-        START + r"eyJ[\w-]{8,4096}(?:\.|%2E)(?=\.?[\w-]{2})[\w-]{0,8192}(?:(?:\.|"
+        START + r"eyJ[\w-]{8,4096}(?:\.|%2E)(?=\.{0,2}[\w-]{2})[\w-]{0,8192}(?:(?:\.|"
         r"%2E)[\w-]{0,8192}){0,3}",
     ),
     # 256 and 512 bits in base64; a digest of that length says what it is.
