@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import re
 import sys
@@ -18,7 +19,6 @@ from timing import Row, calls, compare, main
 from iserror import redact_text
 
 GONE = "[redacted]"
-KEPT: list[object] = []
 HARMLESS = (
     "Customer cus_NffrFeUfNV2Hib has no default payment method; ask the user to add one in the billing page and "
     "try again with the invoice INV-20341, which is due on 2026-12-01 and is EUR 1,204.50."
@@ -49,13 +49,11 @@ def logfire() -> Callable[[str], str]:
     return lambda text: str(scrubber.scrub_value(("message",), text)[0])
 
 
-def detect_secrets() -> Callable[[str], str]:
+def detect_secrets(stack: contextlib.ExitStack) -> Callable[[str], str]:
     from detect_secrets.core.scan import scan_line
     from detect_secrets.settings import default_settings
 
-    settings = default_settings()
-    settings.__enter__()  # for good: it would end with the last reference to it
-    KEPT.append(settings)
+    stack.enter_context(default_settings())
 
     def redact(text: str) -> str:
         for line in text.splitlines():
@@ -174,8 +172,13 @@ def quality(redact: Callable[[str], str], texts: list[Sample]) -> dict[str, floa
 
 
 def measure(quick: bool) -> list[Row]:
+    with contextlib.ExitStack() as stack:
+        return beside_others(quick, stack)
+
+
+def beside_others(quick: bool, stack: contextlib.ExitStack) -> list[Row]:
     contenders: dict[str, Callable[[str], str]] = {"iserror": redact_text, "naive regular expressions": naive}
-    contenders |= {"logfire's scrubber": logfire(), "detect-secrets": detect_secrets()}
+    contenders |= {"logfire's scrubber": logfire(), "detect-secrets": detect_secrets(stack)}
     texts = list(samples("dev"))
 
     def each(redact: Callable[[str], str]) -> None:
@@ -191,7 +194,7 @@ def measure(quick: bool) -> list[Row]:
     )
     rows: list[Row] = []
     for name, redact in contenders.items():
-        exponent, worst = growth(redact, quick)
+        exponent, worst = growth(redact, quick or name != "iserror")  # of the others, every eighth text
         rows.append(
             {
                 "redactor": name,
