@@ -187,7 +187,7 @@ def words_of_another(kind: str) -> BaseException:
 async def test_c09_words_of_another_exception(kind: str, message: str, how: str) -> None:
     """Another exception's words inside a deliberate text are quoted data, however the text came to be raised."""
 
-    def tool():  # type: ignore[no-untyped-def]
+    def tool() -> None:
         try:
             raise Refused(f"404. {ORDER}")
         except Refused as exc:
@@ -205,7 +205,7 @@ async def test_c09_words_of_another_exception(kind: str, message: str, how: str)
 async def test_c09_foreign_text_passed_on() -> None:
     """What an author passes on with `quoted` is one line of data; a bare id stays bare."""
 
-    def tool():  # type: ignore[no-untyped-def]
+    def tool() -> None:
         raise hosts.ToolError(f"wiki: {quoted(f'no.{chr(10)}{ORDER}')} in {quoted('INV-42')}")
 
     assert hosts.failure_of(await call_one(tool))["message"] == f'wiki: "no. {ORDER}" in INV-42'
@@ -219,10 +219,10 @@ async def test_safe_texts_are_shown() -> None:
         def __init__(self) -> None:
             self.path, self.shelf, self.other = path, Safe("/srv/app/shelf one"), "/srv/app/secret/x.csv"
 
-    def mapped():  # type: ignore[no-untyped-def]
+    def mapped() -> None:
         raise NoFile
 
-    def deliberate():  # type: ignore[no-untyped-def]
+    def deliberate() -> None:
         raise ToolFailure("NO_FILE", Safe(f"Nothing at {path}."), hint=f"See {path}.", details={"path": Safe(path)})
 
     errors = ErrorMap()
@@ -247,7 +247,7 @@ async def test_own_rules_hold_everywhere(lines: Lines) -> None:
     """A company's own format, and personal data where asked for, is gone from the wire and from the log."""
     own = "acme:" + "123456"
 
-    def tool():  # type: ignore[no-untyped-def]
+    def tool() -> None:
         raise hosts.ToolError(f"{own} of ann@example.com")
 
     assert own in json.dumps(await call_one(tool))
@@ -257,8 +257,9 @@ async def test_own_rules_hold_everywhere(lines: Lines) -> None:
     for text in (json.dumps(answer), json.dumps(lines.read()[-1])):
         assert own not in text
         assert "ann@" not in text
+    wrong: Any = Rule("x", "x", "x")
     with pytest.raises(TypeError, match="needs a Redactor"):
-        configure_redaction(Rule("x", "x", "x"))  # type: ignore[arg-type]
+        configure_redaction(wrong)
 
 
 @pytest.mark.parametrize(

@@ -550,6 +550,7 @@ def test_every_rule_has_examples() -> None:
     """Each default rule is tested with a text it changes and a text it leaves alone."""
     assert set(RULES) == set(POSITIVE)
     assert set(RULES) == set(NEGATIVE)
+    assert Redactor(list(DEFAULT_RULES)).rules == DEFAULT_RULES  # which checks them
 
 
 @pytest.mark.parametrize(("name", "text", "expected"), [(n, *case) for n, cases in POSITIVE.items() for case in cases])

@@ -71,8 +71,7 @@ def _show(value: object, safe: bool) -> str:
         return ""
     if safe or isinstance(value, Safe):
         return Shown(clean_line(str(value), MAX_MESSAGE))
-    shown = quoted(value)
-    return Shown(shown) if shown.startswith('"') else shown
+    return quoted(value)
 
 
 def shown_parts(value: object, safe: bool = False) -> list[str]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cas
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from iserror.attempt import attempt
-from iserror.redact import Safe, clean_line, redact, redact_text
+from iserror.redact import Safe, clean_line, cut_short, redact, redact_text
 
 if TYPE_CHECKING:
     from iserror.problem import Problem
@@ -169,6 +169,12 @@ def safe_line(text: str, limit: int = MAX_MESSAGE, *, empty: str = "The tool fai
     return clean_line(text if isinstance(text, Safe) else redact_text(text), limit) or empty
 
 
+class Shown(str):
+    """A part of a text that is ready to be shown: redacted and in quotes, or vouched for."""
+
+    __slots__ = ()
+
+
 def quoted(text: object, limit: int = MAX_VALUE) -> str:
     """
     Return foreign text as data: redacted, shortened, bare if it reads like an identifier or number, else in quotes.
@@ -182,22 +188,13 @@ def quoted(text: object, limit: int = MAX_VALUE) -> str:
     """
     # Redaction comes before the cut, which could otherwise leave the head of a secret.
     whole = attempt(str, "", text)
-    head = whole[: limit * 8]
-    if len(head) < len(whole):  # the word that this cut halves may be one too
-        head = head[: max(head.rfind(" "), head.rfind("\n"), 0)] + " …"
-    line = safe_line(head, limit, empty="")
+    line = safe_line(whole if len(whole) <= limit * 8 else cut_short(whole, limit * 8), limit, empty="")
     if not line or _BARE.match(line):
         return line
     shown = json.dumps(line, ensure_ascii=False)
     if redact_text(shown) != shown:  # its escapes look like a finding to whoever redacts it again
         shown = json.dumps(redact_text(line.replace("\\", " ").replace('"', "'")), ensure_ascii=False)
-    return shown
-
-
-class Shown(str):
-    """A part of a text that is ready to be shown: redacted and in quotes, or vouched for."""
-
-    __slots__ = ()
+    return Shown(shown)
 
 
 # No text that a stranger wrote holds it, since it is made anew for each process.

@@ -23,7 +23,6 @@ from iserror.failure import (
     Failure,
     Outcome,
     Scalar,
-    Shown,
     ToolFailure,
     default_outcome,
     host_tool_errors,
@@ -33,7 +32,7 @@ from iserror.failure import (
     safe_details,
     safe_line,
 )
-from iserror.redact import Safe
+from iserror.redact import Safe, cut_short
 
 if sys.version_info >= (3, 11):
     Group = BaseExceptionGroup  # noqa: F821 - a builtin from 3.11 on
@@ -248,8 +247,7 @@ def _in_quotes(text: str, exc: BaseException) -> str:
     if not words:
         return text
     if len(text) > MAX_QUOTED:
-        # With the word that the cut halves: it may be the head of a secret.
-        text = text[: max(text.rfind(" ", 0, MAX_QUOTED), text.rfind("\n", 0, MAX_QUOTED), 0)] + " …"
+        text = cut_short(text, MAX_QUOTED)
     foreign = bytearray(len(text))
     stretches: set[str] = set()
     for said in words:
@@ -268,8 +266,7 @@ def _in_quotes(text: str, exc: BaseException) -> str:
         start, stop = m.span()
         if start and text[start - 1] in "\"'" and text[start - 1] == text[stop : stop + 1]:
             start, stop = start - 1, stop + 1  # its author put it in quotes already
-        shown = quoted(text[m.start() : m.end()], MAX_WORDS)
-        parts += (text[end:start], Shown(shown) if shown.startswith('"') else shown)
+        parts += (text[end:start], quoted(text[m.start() : m.end()], MAX_WORDS))
         end = stop
     return joined((*parts, text[end:]))
 

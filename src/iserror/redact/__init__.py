@@ -14,7 +14,7 @@ from __future__ import annotations
 from iserror.redact.names import announces_secret
 from iserror.redact.redactor import DEFAULT_RULES, Redactor
 from iserror.redact.rule import Profile, Rule
-from iserror.redact.text import Safe, clean_line
+from iserror.redact.text import Safe, clean_line, cut_short
 
 __all__ = [
     "DEFAULT_RULES",
@@ -25,6 +25,7 @@ __all__ = [
     "clean_line",
     "configure_redaction",
     "current_redaction",
+    "cut_short",
     "redact",
     "redact_text",
 ]

@@ -426,11 +426,8 @@ _USERINFO_BARE = (
 
 def _is_argument(m: re.Match[str]) -> bool:
     found = m[group_of(m)]
-    return not (_is_placeholder(found) or has_marker(found) or is_harmless(found))
-
-
-def _is_placeholder(value: str) -> bool:
-    return regex(r"(?i:passw(?:or)?d|pass|pwd|secret|token|pw|[A-Z_]*PASSWORD)").fullmatch(value) is not None
+    placeholder = regex(r"(?i:passw(?:or)?d|pass|pwd|secret|token|pw|[A-Z_]*PASSWORD)").fullmatch(found)
+    return not (placeholder or has_marker(found) or is_harmless(found))
 
 
 def _is_basic(m: re.Match[str]) -> bool:
@@ -449,10 +446,7 @@ def _is_bearer(m: re.Match[str]) -> bool:
 
 
 def _no_port(m: re.Match[str]) -> bool:
-    found = m[group_of(m)]
-    return not (
-        _is_placeholder(found) or regex(r"\d{2,5}[/?#].*").match(found) or has_marker(found) or is_harmless(found)
-    )
+    return _is_argument(m) and not regex(r"\d{2,5}[/?#].*").match(m[group_of(m)])
 
 
 def rules() -> Iterator[Rule]:

@@ -51,11 +51,16 @@ def clean(text: str) -> str:
 
 
 def bounded(text: str) -> str:
-    """Clean `text` and cut it at the cap, together with its last word: that may be the head of a secret."""
+    """Clean `text` and cut it at the cap."""
     seen = clean(text[: 2 * CAP])
     if len(seen) <= CAP and len(text) <= 2 * CAP:
         return seen
-    head = seen[: CAP - 2]
+    return cut_short(seen, CAP)
+
+
+def cut_short(text: str, limit: int) -> str:
+    """Cut a text to `limit` characters together with its last word: that may be the head of a secret."""
+    head = text[: limit - 2]
     end = max(head.rfind(" "), head.rfind("\n"), head.rfind("\t"), head.rfind('","'), 0)
     return f"{head[:end].rstrip()} …"
 
