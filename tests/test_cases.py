@@ -470,7 +470,8 @@ def real_tools(secret: str) -> dict[str, Any]:
         raise hosts.ToolError(f"wiki: {quoted(f'{ORDER} {secret}')}")
 
     def c38() -> Order:
-        return {"id": secret}  # type: ignore[return-value]
+        wrong: Any = {"id": secret}
+        return wrong
 
     return {"C02": c02, "C03": c03, "C05": c05, "C08": c08, "C09": c09, "C38": c38}
 

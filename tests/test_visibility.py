@@ -49,8 +49,9 @@ def protocol_data() -> None:
 
 
 def local_variable() -> None:
-    animal = WORD  # noqa: F841 - a secret in a frame
-    raise RuntimeError
+    animal = WORD
+    if animal:
+        raise RuntimeError
 
 
 def source_line() -> None:
