@@ -20,6 +20,7 @@ nox.options.default_venv_backend = "uv"
 nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_missing_interpreters = False
 os.environ["UV_PYTHON_DOWNLOADS"] = "never"
+os.environ.setdefault("UV_SYSTEM_CERTS", "1")  # as pip does: an index may have a certificate of its own authority
 if "PIP_INDEX_URL" in os.environ:  # uv reads none of pip's settings
     os.environ.setdefault("UV_DEFAULT_INDEX", os.environ["PIP_INDEX_URL"])
 
