@@ -18,7 +18,8 @@ import iserror
 from iserror import ErrorMap, ToolErrors
 from iserror.call import Call
 from iserror.excinfo import describe
-from iserror.logs import FileSink, _to_json
+from iserror.logs.chain import _to_json
+from iserror.logs.sink import FileSink
 from iserror.problem import Problem, resolve
 from iserror.redact import redact_text
 from iserror.report import report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,19 +11,27 @@ from typing import Any
 import pytest
 import structlog
 
-from iserror import configure_redaction, logs
+from iserror import configure_logging, configure_redaction
+from iserror.excinfo import LogText
+from iserror.fingerprint import keep_key_in
+from iserror.logs import configure, sink
+from iserror.logs.chain import State
 
 
 @pytest.fixture(autouse=True)
-def _fresh_logging() -> Iterator[None]:
+def _fresh_logging(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every test starts with nothing configured, and nothing told."""
-    state = dict(vars(logs._State))
+    monkeypatch.delenv("ISERROR_LOG", raising=False)
+    level = logging.root.level
     structlog.reset_defaults()
     structlog.contextvars.clear_contextvars()
-    logs._told.clear()
+    sink._told.clear()
     yield
-    for name in ("sinks", "configured", "key"):
-        setattr(logs._State, name, state[name])
+    configure._undo()
+    logging.root.setLevel(level)
+    State.file, State.stderr, State.level, State.configured = None, sink.StderrSink(), logging.INFO, False
+    LogText.profile = "log"
+    keep_key_in(None)
     structlog.reset_defaults()
     configure_redaction()
 
@@ -35,17 +44,16 @@ class Lines(list[dict[str, Any]]):
         self.folder = folder
 
     def read(self) -> list[dict[str, Any]]:
-        """All lines, oldest first."""
-        return [
-            json.loads(line) for file in sorted(self.folder.glob("*.jsonl")) for line in file.read_text().splitlines()
-        ]
+        """All lines, oldest first, but what the hosts and others log through `logging`."""
+        lines = [line for file in sorted(self.folder.glob("*.jsonl")) for line in file.read_text().splitlines()]
+        return [record for record in map(json.loads, lines) if "logger" not in record]
 
 
 @pytest.fixture
 def lines(tmp_path: Path) -> Lines:
     """Log to a folder of this test; `lines.read()` gives what was written."""
     folder = tmp_path / "logs"
-    logs.configure_logging(folder)
+    configure_logging(folder)
     return Lines(folder)
 
 

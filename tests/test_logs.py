@@ -14,8 +14,11 @@ from typing import Any
 import pytest
 import structlog
 
-from iserror import ErrorMap, ToolErrors, ToolFailure, configure_logging, current_call, logs
+from iserror import ErrorMap, ToolErrors, ToolFailure, configure_logging, current_call
 from iserror.call import parse_traceparent
+from iserror.fingerprint import FINGERPRINT_KEY
+from iserror.logs.chain import State
+from iserror.logs.sink import FileSink
 from iserror.problem import Group
 from tests import hosts
 from tests.conftest import Lines
@@ -87,6 +90,7 @@ ALWAYS = {
     "duration_ms",
     "fingerprint",
     "exception",
+    "lines",
 }
 
 
@@ -100,6 +104,7 @@ async def test_keys(lines: Lines) -> None:
     assert set(known) == ALWAYS
     assert set(crash) == ALWAYS
     assert set(refuse) == ALWAYS | {"jsonrpc_error_code"}
+    assert [line["lines"] for line in (known, crash, refuse)] == [1, 1, 1]
     keys = ("level", "event", "schema_version", "server", "tool", "code", "category", "retryable", "outcome", "mapped")
     assert [[line[key] for key in keys] for line in (known, crash, refuse)] == [
         ["warning", "tool_failed", 1, "tests", "known", "NOT_FOUND", "not_found", False, "not_applied", True],
@@ -184,7 +189,7 @@ async def test_fingerprint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert await prints("one") == [first, second, other]
     elsewhere = await prints("two")
     assert elsewhere[0] == elsewhere[1] != first
-    monkeypatch.setenv(logs.FINGERPRINT_KEY, "a key for all servers")
+    monkeypatch.setenv(FINGERPRINT_KEY, "a key for all servers")
     assert await prints("one") == await prints("two") != [first, second, other]
     key = tmp_path / "one" / ".iserror-fingerprint-key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
@@ -377,10 +382,10 @@ def test_bad_settings(settings: dict[str, Any]) -> None:
 def test_what_is_a_folder(path: str, is_folder: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A path that ends like a log file is one, any other new one is a folder; a later chdir changes nothing."""
     monkeypatch.chdir(tmp_path)
-    sink = logs.FileSink(path)
+    sink = FileSink(path)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    sink.write("{}")
+    sink.write('{"event": "x"}')
     written = tmp_path / path
     assert (written.is_dir(), written.is_file()) == (is_folder, not is_folder)
 
@@ -388,7 +393,7 @@ def test_what_is_a_folder(path: str, is_folder: bool, tmp_path: Path, monkeypatc
 @pytest.mark.parametrize("settings", [{"path": ""}, {"level": 15}, {"level": "LOUD"}, {"stderr": False}])
 def test_bad_logging_settings(settings: dict[str, Any]) -> None:
     """Nowhere to write, or a level that is none, is refused before anything changes."""
-    before = logs._State.sinks
+    before = State.file, State.stderr, State.configured
     with pytest.raises(ValueError, match=r"path is empty|is not valid|somewhere to write"):
-        logs.configure_logging(**settings)
-    assert logs._State.sinks is before
+        configure_logging(**settings)
+    assert (State.file, State.stderr, State.configured) == before

@@ -17,7 +17,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from iserror import ErrorMap, Failure, Redactor, Rule, ToolErrors, ToolFailure, configure_redaction, logs
+from iserror import ErrorMap, Failure, Redactor, Rule, ToolErrors, ToolFailure, configure_redaction
+from iserror.logs.chain import State
 from iserror.problem import Group
 from tests import hostile_server, hosts
 from tests.hostile_server import DSN, HOSTILE, SECRET, Halt, Mapped
@@ -334,10 +335,11 @@ async def test_sink_raises(raised: str, monkeypatch: pytest.MonkeyPatch) -> None
     """A log sink that raises costs the line and not the result."""
 
     class Sink:
-        def write(self, line: str) -> None:
+        def write(self, *args: object, **options: object) -> None:
             raise RAISED[raised]()
 
-    monkeypatch.setattr(logs._State, "sinks", (Sink(),))
+    for name in ("file", "stderr"):
+        monkeypatch.setattr(State, name, Sink())
     async with hosts.in_memory(hostile_server.make()) as call:
         check_answer(await call("fail", {"kind": "1 MB"}))
         assert hosts.text_of(await call("succeed")) == "done"

@@ -4,12 +4,16 @@ Wrap tools with a guard, say once what each domain exception means, and every fa
 a safe, stable, actionable error, and the operator as a log line with the full traceback under a request id.
 """
 
-from iserror.call import current_call
-from iserror.errormap import ErrorMap
-from iserror.failure import Failure, ToolFailure, quoted
-from iserror.guard import ToolErrors
-from iserror.logs import configure_logging
-from iserror.redact import Redactor, Rule, Safe, configure_redaction, redact_text
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from iserror.call import current_call
+    from iserror.errormap import ErrorMap
+    from iserror.failure import Failure, ToolFailure, quoted
+    from iserror.guard import ToolErrors
+    from iserror.logs.configure import configure_logging
+    from iserror.redact import Redactor, Rule, Safe, configure_redaction, redact_text
 
 __all__ = [
     "ErrorMap",
@@ -26,8 +30,30 @@ __all__ = [
     "redact_text",
 ]
 
+# Where each name is; it is imported when it is first used, so that `iserror trace` does not wait for pydantic.
+_MODULES = {
+    "ErrorMap": "errormap",
+    "Failure": "failure",
+    "Redactor": "redact",
+    "Rule": "redact",
+    "Safe": "redact",
+    "ToolErrors": "guard",
+    "ToolFailure": "failure",
+    "configure_logging": "logs.configure",
+    "configure_redaction": "redact",
+    "current_call": "call",
+    "quoted": "failure",
+    "redact_text": "redact",
+}
 
-def __getattr__(name: str) -> str:
+
+def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        value = getattr(import_module(f"iserror.{_MODULES[name]}"), name)
+        globals()[name] = value
+        return value
+    if name == "logs":
+        return import_module("iserror.logs")
     if name == "__version__":
         from importlib.metadata import PackageNotFoundError, version
 
@@ -36,3 +62,7 @@ def __getattr__(name: str) -> str:
         except PackageNotFoundError:  # run from a source tree that is not installed
             return "unknown"
     raise AttributeError(f"module 'iserror' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "logs"})

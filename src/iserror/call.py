@@ -103,11 +103,15 @@ class Call:
     failure: Failure | None = None
     escaped: BaseException | None = None
     missing: BaseException | None = None
+    lines = 0
+    ended = False
+    """How many lines the log has of it, and whether the last one is among them; the log's sink counts."""
     served_by: object = None
     """The task that serves it, where asyncio does not say who cancels (before Python 3.11)."""
     facts: Callable[[], Mapping[str, Any]] = dict
     """Gives what the host knows about the request, for the log."""
     _kept: dict[int, Call] | None = None
+    _started = False
     _current: Token[Call | None]
     _bound: tuple[Token[Any], ...] = ()
 
@@ -150,6 +154,11 @@ class Call:
             if self.jsonrpc_id is not None:
                 bound += (_JSONRPC_ID.set(self.jsonrpc_id),)
             self._bound = bound
+        if self.guard.calls and not self._started:
+            from iserror.report import report_started
+
+            self._started = True
+            report_started(self)
 
     def unbind(self) -> None:
         """Undo `enter`. A generator may be closed in another context; there is nothing to undo then."""
@@ -163,12 +172,7 @@ class Call:
     def leave(self) -> None:
         """End the call; tell what failed in it that nobody told."""
         self.closed = True
-        if self._kept:
-            from iserror.report import report
-
-            kept, self._kept = self._kept, None
-            for call in kept.values():
-                report(call, handled="recovered")
+        self.tell_kept()
         self.unbind()
         if self.parent is None and self.problem is not None:
             # A failed call's tracebacks lead back to it; without this cycle they go when the answer has gone.
@@ -197,6 +201,15 @@ class Call:
         if isinstance(nested.problem, Problem):
             self._kept = self._kept or {}
             self._kept[id(nested.problem.exception)] = nested
+
+    def tell_kept(self) -> None:
+        """Report the failures of nested calls that what called those tools went on without."""
+        if self._kept:
+            from iserror.report import report
+
+            kept, self._kept = self._kept, None
+            for call in kept.values():
+                report(call, handled="recovered")
 
     def told(self, problem: Problem) -> None:
         """A failure was reported; those it was made of are not told again."""

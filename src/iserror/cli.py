@@ -4,49 +4,276 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-import iserror
-from iserror.logs import find
-from iserror.render import render
+from iserror.logs.reader import LOG_VARIABLE, Found, Stream, as_id, paths_of, search
+from iserror.logs.record import Record, minted, printable
+from iserror.render import render, render_line
+
+if TYPE_CHECKING:
+    from iserror.logs.clickhouse import ClickHouse
+
+FOUND, NOTHING, CANNOT_LOOK, SEVERAL = 0, 1, 2, 3
+
+_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code (0 found, 1 nothing found, 2 could not look)."""
+    """Run the command line; returns the exit code (0 found, 1 nothing found, 2 could not look, 3 several calls)."""
+    options = _parser().parse_args(argv)
+    commands = {"trace": _trace, "tail": _tail, "report": _report}
+    try:
+        code = commands[options.command](options)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader has seen enough; the interpreter flushes once more when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FOUND
+    except KeyboardInterrupt:
+        return 130
+    except (OSError, ValueError, ImportError, RecursionError) as exc:
+        _say(str(exc))
+        return CANNOT_LOOK
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="iserror", description="Errors of MCP tools: find what happened.")
-    parser.add_argument("--version", action="version", version=f"iserror {iserror.__version__}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
     trace = commands.add_parser(
         "trace",
         help="print everything the log knows about one call",
         description="Print everything the log knows about one call, traceback included, by its request or trace id.",
     )
-    trace.add_argument("id", metavar="ID", help="request id or trace id, as the client shows it")
-    trace.add_argument("paths", metavar="PATH", nargs="+", help="log file, or a folder with *.jsonl files")
-    trace.add_argument("--json", action="store_true", help="print the records as JSON lines")
-    options = parser.parse_args(argv)
-    return _trace(options)
+    trace.add_argument("id", metavar="ID", help="request id or trace id, as the client shows it, or its beginning")
+    _log_options(trace)
+
+    tail = commands.add_parser(
+        "tail",
+        help="follow the log",
+        description="Print the last lines of the log, then each that comes, across rotation and new processes.",
+    )
+    tail.add_argument("-n", dest="count", metavar="N", type=_count, default=10, help="lines to begin with (default 10)")
+    tail.add_argument("--level", choices=_LEVELS, help="only lines of this level and above")
+    tail.add_argument("--tool", help="only lines of this tool")
+    tail.add_argument("--code", help="only lines with this code")
+    tail.add_argument("paths", metavar="PATH", nargs="*", help=_PATH)
+    tail.add_argument("--json", action="store_true", help="print the records as JSON lines")
+
+    report = commands.add_parser(
+        "report",
+        help="what the failures say about the tools",
+        description="Failures by tool and code over time, crashes without a map entry, calls in a loop.",
+    )
+    report.add_argument("--html", metavar="FILE", type=Path, help="write one page with charts (needs iserror[report])")
+    _log_options(report)
+    return parser
+
+
+_PATH: Final = f"log file, or a folder of them (default: what {LOG_VARIABLE} names, else ./logs)"
+
+
+def _log_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", metavar="PATH", nargs="*", help=_PATH)
+    parser.add_argument(
+        "--since", type=_time, metavar="TIME", help="2026-11-30T09:00, or how long ago: 90s, 15m, 24h, 7d"
+    )
+    parser.add_argument("--until", type=_time, metavar="TIME", help="as --since")
+    parser.add_argument("--source", metavar="URL", help="clickhouse://HOST/DATABASE in place of files")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *args: Any) -> None:
+        import iserror
+
+        print(f"iserror {iserror.__version__}")
+        parser.exit()
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,9}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of lines")
+    return int(text)
+
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def _time(text: str) -> datetime:
+    """A point in time: ISO 8601, UTC where it has no zone, or how long ago."""
+    ago = re.fullmatch(r"(\d{1,9})([smhdw])", text)
+    try:
+        if ago is not None:
+            return datetime.now(timezone.utc) - timedelta(seconds=int(ago[1]) * _UNITS[ago[2]])
+        then = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
+        return then.replace(tzinfo=timezone.utc) if then.tzinfo is None else then.astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time: use 2026-11-30, 2026-11-30T09:00 (UTC) or how long ago, such as 24h"
+        ) from None
+
+
+def _engine(options: argparse.Namespace) -> ClickHouse | None:
+    """The engine to ask in place of files.
+
+    Raises:
+        ValueError: A source that is none, or paths besides.
+    """
+    if options.source is None:
+        return None
+    if not options.source.startswith("clickhouse://"):
+        raise ValueError(
+            f"--source {options.source.partition('://')[0]!r} is not known: use clickhouse://HOST/DATABASE"
+        )
+    if options.paths:
+        raise ValueError("give --source or PATH, not both")
+    from iserror.logs.clickhouse import ClickHouse
+
+    return ClickHouse(options.source)
+
+
+# --- trace ---------------------------------------------------------------------------------------------------
 
 
 def _trace(options: argparse.Namespace) -> int:
-    try:
-        records = find(options.id, options.paths)
-    except OSError as exc:
-        print(f"iserror: {exc}", file=sys.stderr)
-        return 2
-    if not records:
-        print(
-            f"iserror: no record of {options.id!r} in {', '.join(options.paths)}: check the id, and that these are "
-            "the logs of the server that answered",
-            file=sys.stderr,
-        )
-        return 1
-    if options.json:
-        for record in records:
-            print(json.dumps(record, ensure_ascii=True))
+    wanted = as_id(options.id)
+    engine = _engine(options)
+    if engine is not None:
+        found = Found(engine.search(wanted, since=options.since, until=options.until))
+        where = "the table"
     else:
-        text = render(records)
-        encoding = sys.stdout.encoding or "utf-8"
+        paths = paths_of(options.paths or None)
+        found = search(wanted, paths, options.since, options.until)
+        where = ", ".join(map(str, paths))
+    if found.skipped:
+        _say(f"lines with this id that are no records: {found.skipped}")
+    ids = _ids(found.records, wanted)
+    if len(ids) > 1:
+        _say(f"{len(ids)} calls begin with {options.id!r}: give more digits")
+        _write(f"{full}  {line}\n" for full, line in ids.items())
+        return SEVERAL
+    if not found.records:
+        _say(
+            f"no record of {printable(options.id)!r} in {where}: check the id, and that these are the logs of the "
+            "server that answered"
+        )
+        return NOTHING
+    if options.json:
+        _write(_json(record) for record in found.records)
+    else:
+        _write([render(found.records)])
+        if engine is None and found.everything and minted(wanted) and not (options.since or options.until):
+            _say(f"no line says how many lines the call has, so the whole log was searched (files: {found.files})")
+    return FOUND
+
+
+def _ids(records: Iterable[Record], wanted: str) -> dict[str, str]:
+    """The ids that begin with what was asked for, each with its first record on a line."""
+    ids: dict[str, str] = {}
+    for record in records:
+        for key in ("request_id", "trace_id", "upstream_request_id"):
+            value = record.get(key)
+            if isinstance(value, str) and value.startswith(wanted):
+                ids.setdefault(printable(value), render_line(record))
+                break
+    return ids
+
+
+# --- tail ----------------------------------------------------------------------------------------------------
+
+
+def _tail(options: argparse.Namespace) -> int:
+    from iserror.logs.follow import follow
+
+    least = _LEVELS.index(options.level) if options.level else 0
+    for record in follow(paths_of(options.paths or None), options.count):
+        level = record.get("level")
+        if (_LEVELS.index(level) if level in _LEVELS else 1) < least:
+            continue
+        if any(wanted is not None and record.get(key) != wanted for key, wanted in _filters(options)):
+            continue
+        _write([_json(record) if options.json else render_line(record) + "\n"])
+        sys.stdout.flush()
+    return FOUND
+
+
+def _filters(options: argparse.Namespace) -> tuple[tuple[str, str | None], ...]:
+    return ("tool", options.tool), ("code", options.code)
+
+
+# --- report --------------------------------------------------------------------------------------------------
+
+
+def _report(options: argparse.Namespace) -> int:
+    from iserror.logs.summary import summarize, to_json, to_text
+
+    if options.html is not None:
+        from iserror.logs.page import plotly_js
+
+        plotly_js()  # what is missing is said before a long log is read
+    engine = _engine(options)
+    if engine is not None:
+        summary = summarize(engine.records(since=options.since, until=options.until))
+    else:
+        stream = Stream(paths_of(options.paths or None), options.since, options.until)
+        summary = summarize(_with_progress(stream))
+        if stream.skipped:
+            _say(f"lines that are no records: {stream.skipped}")
+    if options.html is not None:
+        from iserror.logs.page import to_html
+
+        options.html.write_text(to_html(summary), encoding="utf-8")
+        _say(f"written to {options.html}")
+    elif options.json:
+        print(json.dumps(to_json(summary), ensure_ascii=True))
+    else:
+        unicode = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+        width = shutil.get_terminal_size((100, 24)).columns
+        _write(f"{line}\n" for line in to_text(summary, width, unicode=unicode))
+    return FOUND
+
+
+_WORTH_A_BAR: Final = 32 << 20
+_BAR: Final = 30
+
+
+def _with_progress(stream: Stream) -> Iterator[Record]:
+    """The records, with a bar on stderr where that is a terminal and there is much to read."""
+    shown = sys.stderr.isatty() and stream.total > _WORTH_A_BAR
+    last = -1
+    for number, record in enumerate(stream.records()):
+        if shown and not number % 512:
+            percent = min(100, stream.done * 100 // stream.total)
+            if percent != last:
+                last = percent
+                done = "#" * (percent * _BAR // 100)
+                print(f"\r[{done:<{_BAR}}] {percent:3} %", end="", file=sys.stderr, flush=True)
+        yield record
+    if shown:
+        print("\r" + " " * (_BAR + 10) + "\r", end="", file=sys.stderr, flush=True)
+
+
+# --- output --------------------------------------------------------------------------------------------------
+
+
+def _say(text: str) -> None:
+    print(f"iserror: {printable(text)}", file=sys.stderr)
+
+
+def _json(record: Record) -> str:
+    return json.dumps(record, ensure_ascii=True) + "\n"
+
+
+def _write(texts: Iterable[str]) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
+    for text in texts:
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
-    return 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import linecache
 import os.path
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Final
@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from iserror.attempt import attempt
 from iserror.problem import MAX_CHAIN, Group, came_from, members, text_of
 from iserror.redact import Redactor, current_redaction, redact_text
+from iserror.redact.rule import Profile
 
 MAX_FRAMES: Final = 60
 MAX_GROUP: Final = 50
@@ -86,9 +87,20 @@ def _rules(exc: ValidationError) -> str:
     return f"{len(errors)} validation error(s) for {exc.title}: " + "; ".join(places)
 
 
+class LogText:
+    """How texts of the log are redacted; `configure_logging` says."""
+
+    profile: Profile = "log"
+
+
+def long_log_text(text: str) -> str:
+    """A text as it may stand in the log: without secrets, 65,536 characters at most."""
+    return attempt(lambda: redact_text(text, profile=LogText.profile), "[redacted]")
+
+
 def log_text(text: str) -> str:
     """A text as it may stand in the log: without secrets, 4,000 characters at most."""
-    text = attempt(lambda: redact_text(text, profile="log"), "[redacted]")
+    text = long_log_text(text)
     return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + f"… [{len(text) - MAX_TEXT} more characters]"
 
 
@@ -111,50 +123,10 @@ def _frames(tb: TracebackType | None) -> Iterator[dict[str, Any]]:
             "file": code.co_filename,
             "line": lineno,
             "function": name,
-            "source": _source(source, *current_redaction()),
+            "source": _source(source, *current_redaction(), LogText.profile),
         }
 
 
 @lru_cache(maxsize=2_000)
-def _source(line: str, redactor: Redactor, pii: bool) -> str:
-    return redactor.redact_text(line.strip()[:300], profile="log", pii=pii)
-
-
-def printable(value: object) -> str:
-    """Any value as printable text on one line."""
-    text = value if isinstance(value, str) else repr(value)
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
-
-
-def format_chain(chain: Sequence[Any]) -> str:
-    """A described exception as text, much as Python prints one."""
-    return "\n".join(chain_lines(chain, ""))
-
-
-def chain_lines(chain: Sequence[Any], indent: str) -> Iterator[str]:
-    """A described exception line by line, what came first first; a log may hold anything in its place."""
-    items = [item for item in chain if isinstance(item, dict)]
-    for position, item in enumerate(reversed(items)):
-        if position:
-            relation = items[len(items) - position].get("relation")
-            because = "was the direct cause of" if relation == "cause" else "was being handled before"
-            yield f"{indent}(the exception above {because} the one below)"
-        yield f"{indent}Traceback (most recent call last):"
-        for frame in _list(item, "frames"):
-            if isinstance(frame, dict):
-                place = f'File "{printable(frame.get("file"))}", line {printable(frame.get("line"))}'
-                yield f"{indent}  {place}, in {printable(frame.get('function'))}"
-                if frame.get("source"):
-                    yield f"{indent}    {printable(frame['source'])}"
-        lines = str(item.get("message", "")).splitlines() or [""]
-        yield f"{indent}{printable(item.get('type'))}: {printable(lines[0])}".rstrip(": ")
-        yield from (f"{indent}  {printable(line)}" for line in [*lines[1:], *_list(item, "notes")])
-        for number, inner in enumerate(_list(item, "exceptions"), 1):
-            if isinstance(inner, list):
-                yield f"{indent}  +-- exception {number} of the group"
-                yield from chain_lines(inner, indent + "  | ")
-
-
-def _list(item: dict[str, Any], key: str) -> list[Any]:
-    found = item.get(key)
-    return found if isinstance(found, list) else []
+def _source(line: str, redactor: Redactor, pii: bool, profile: Profile) -> str:
+    return redactor.redact_text(line.strip()[:300], profile=profile, pii=pii)

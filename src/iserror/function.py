@@ -25,7 +25,7 @@ from iserror.errormap import ErrorMap
 from iserror.failure import Effect, ToolFailure
 from iserror.problem import Problem, resolve, timeout
 from iserror.protocol import sanitized
-from iserror.report import report
+from iserror.report import report, report_finished
 from iserror.returned import from_result, from_value
 
 if TYPE_CHECKING:
@@ -177,10 +177,10 @@ def _async_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Calla
         try:
             if limit is None:
                 result = await fn(*args, **kwargs)
-                return result if mine else accepted(call, result)
+                return finished(call, result) if mine else accepted(call, result)
             with anyio.move_on_after(limit) as timer:
                 result = await fn(*args, **kwargs)
-                return result if mine else accepted(call, result)
+                return finished(call, result) if mine else accepted(call, result)
             # Only the timer's own cancellation gets here.
             assert timer.cancelled_caught
             failed = stopped(call, mine, timeout(TimeoutError(f"stopped after {limit:g} s"), limit))
@@ -206,9 +206,9 @@ def _sync_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Callab
             if type(result) is CoroutineType:
                 # A plain function that hands out a coroutine: its body has yet to run.
                 return _async_wrapper(lambda: result, options, name)()
-            if mine or inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+            if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
                 return result
-            return accepted(call, result)
+            return finished(call, result) if mine else accepted(call, result)
         except BaseException as exc:
             failed = failure_for(call, mine, options, exc)
         finally:
@@ -237,7 +237,7 @@ def _generator_wrapper(fn: Callable[..., Any], options: Options, name: str) -> C
                 try:
                     item = step()
                 except StopIteration as stop:
-                    return stop.value if mine else accepted(call, stop.value)
+                    return finished(call, stop.value) if mine else accepted(call, stop.value)
                 pause(call, mine)
                 try:
                     step = functools.partial(items.send, (yield item))
@@ -274,7 +274,9 @@ def _asyncgen_wrapper(fn: Callable[..., Any], options: Options, name: str) -> Ca
                 try:
                     item = await step
                 except StopAsyncIteration:
-                    if not mine:
+                    if mine:
+                        finished(call, None)
+                    else:
                         accepted(call, None)
                     return
                 pause(call, mine)
@@ -351,6 +353,13 @@ def accepted(call: Call, result: Any) -> Any:
         problem = from_value(call.guard, call, result)
     if problem is not None:
         raise call.fail(problem)
+    return result
+
+
+def finished(call: Call, result: Any) -> Any:
+    """The body ran to its end in a call of its own."""
+    if call.guard.calls:
+        report_finished(call)
     return result
 
 

@@ -12,7 +12,7 @@ from iserror import hosts, returned
 from iserror.errormap import ErrorMap
 from iserror.failure import EFFECTS, Effect, check_choice
 from iserror.function import Options, decorate
-from iserror.logs import keep_off_stdout
+from iserror.logs.configure import prepare
 from iserror.problem import Hook
 
 P = ParamSpec("P")
@@ -37,6 +37,7 @@ class ToolErrors:
         tool_failure_meta: Also write the draft `io.modelcontextprotocol/toolFailure` (pull requests 3312
             and 3313 of the specification).
         log_arguments: Put the arguments, redacted, into the log line. Off: they are the users' data.
+        calls: Log `tool_started` and `tool_finished` too, at debug level.
         on_error: `hook(exception, failure)`, called once a failure with the original exception, for trackers.
 
     Raises:
@@ -54,6 +55,7 @@ class ToolErrors:
         structured: Literal["auto", "always", "never"] = "auto",
         tool_failure_meta: bool = False,
         log_arguments: bool = False,
+        calls: bool = False,
         on_error: Hook | None = None,
     ) -> None:
         self.errors = _checked_map(errors) if errors is not None else ErrorMap()
@@ -61,7 +63,11 @@ class ToolErrors:
         check_choice("invalid_arguments", invalid_arguments, frozenset({"auto", "result", "protocol"}))
         check_choice("returned_errors", returned_errors, frozenset({"off", "log", "convert"}))
         check_choice("structured", structured, frozenset({"auto", "always", "never"}))
-        for what, value in (("tool_failure_meta", tool_failure_meta), ("log_arguments", log_arguments)):
+        for what, value in (
+            ("tool_failure_meta", tool_failure_meta),
+            ("log_arguments", log_arguments),
+            ("calls", calls),
+        ):
             if not isinstance(value, bool):
                 raise ValueError(f"{what} {value!r} is not valid: use True or False")
         for what, hook in (("on_error", on_error), ("is_returned_error", is_returned_error)):
@@ -76,6 +82,7 @@ class ToolErrors:
         self.structured = structured
         self.tool_failure_meta = tool_failure_meta
         self.log_arguments = log_arguments
+        self.calls = calls
         self.on_error = on_error
 
     # --- the decorator -------------------------------------------------------------------------------------
@@ -142,7 +149,7 @@ class ToolErrors:
             ValueError: Another guard is attached to it already. The same one again is harmless.
         """
         hosts.attach(server, self)
-        keep_off_stdout()
+        prepare()
 
 
 def _checked_map(errors: object) -> ErrorMap:

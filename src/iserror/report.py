@@ -11,9 +11,11 @@ from iserror.call import Call
 from iserror.errormap import BUILT_IN
 from iserror.excinfo import describe
 from iserror.failure import Failure, default_outcome, log_name
-from iserror.logs import SCHEMA_VERSION, emit, fingerprint, tell_once
+from iserror.fingerprint import fingerprint
+from iserror.logs.chain import emit, redacted
+from iserror.logs.record import SCHEMA_VERSION
+from iserror.logs.sink import tell_once
 from iserror.problem import Problem, ProtocolProblem
-from iserror.redact import redact
 
 # JSON-RPC's own codes in gRPC's words.
 _CATEGORIES: Final = {
@@ -35,6 +37,9 @@ def report(call: Call, *, handled: str | None = None) -> None:
     if not isinstance(problem, Problem) or failure is None:
         return
     call.root.told(problem)
+    final = handled is None and call.parent is None
+    if final:
+        call.tell_kept()
     upstream = failure.request_id if problem.envelope is not None and failure.request_id != call.request_id else None
     line = _line(
         call,
@@ -50,14 +55,14 @@ def report(call: Call, *, handled: str | None = None) -> None:
     )
     if problem.refused:
         _hide_arguments(line, failure)
-    emit("error" if problem.is_crash else "warning", "tool_failed", line)
+    emit("error" if problem.is_crash else "warning", "tool_failed", line, call, final=final)
     hook = call.guard.on_error
     if hook is not None:
         exception = problem.exception if problem.exception is not None else Exception(failure.text)
         if attempt(lambda: (hook(exception, failure),), None) is None:
             tell_once("on_error", "the on_error hook raised; results are not affected")
     if not handled:
-        mark_span(failure.code)
+        mark_span(failure.code, call.request_id)
 
 
 def report_protocol(call: Call, problem: ProtocolProblem, *, level: str = "warning") -> None:
@@ -78,8 +83,9 @@ def report_protocol(call: Call, problem: ProtocolProblem, *, level: str = "warni
     )
     if problem.failure is not None:
         _hide_arguments(line, problem.failure)
-    emit(level, "protocol_error", line)
-    mark_span(problem.name or str(problem.code))
+    call.tell_kept()
+    emit(level, "protocol_error", line, call, final=call.parent is None)
+    mark_span(problem.name or str(problem.code), call.request_id)
 
 
 def _hide_arguments(line: dict[str, Any], failure: Failure) -> None:
@@ -90,16 +96,28 @@ def _hide_arguments(line: dict[str, Any], failure: Failure) -> None:
 
 def report_cancelled(call: Call) -> None:
     """Log that a call ended because its caller gave it up: no failure, and no answer."""
-    emit("info", "tool_cancelled", _line(call))
+    call.tell_kept()
+    emit("info", "tool_cancelled", _line(call), call, final=call.parent is None)
+
+
+def report_started(call: Call) -> None:
+    """Log that a call begins; only with `ToolErrors(calls=True)`."""
+    emit("debug", "tool_started", {key: value for key, value in _line(call).items() if key != "duration_ms"}, call)
+
+
+def report_finished(call: Call) -> None:
+    """Log that a call ended well; only with `ToolErrors(calls=True)`."""
+    call.tell_kept()
+    emit("debug", "tool_finished", _line(call), call, final=call.parent is None)
 
 
 def report_returned(call: Call) -> None:
     """Log that a tool's success reads like an error: its author should raise instead."""
-    emit("warning", "error_returned", _line(call))
+    emit("warning", "error_returned", _line(call), call)
 
 
-def mark_span(code: str) -> None:
-    """Give the current OpenTelemetry span status ERROR and the code, no text.
+def mark_span(code: str, request_id: str | None) -> None:
+    """Give the current OpenTelemetry span status ERROR, the code and the request id, no text.
 
     Nobody has a span unless the API is loaded, so it is never imported for this.
     Source: OpenTelemetry semantic conventions, `error.type`.
@@ -112,6 +130,8 @@ def mark_span(code: str) -> None:
         span = trace.get_current_span()
         if span.is_recording():
             span.set_attribute("error.type", code)
+            if request_id is not None:
+                span.set_attribute("iserror.request_id", request_id)
             span.set_status(trace.Status(trace.StatusCode.ERROR))
 
     attempt(mark, None)
@@ -133,7 +153,7 @@ def _line(call: Call, exc: BaseException | None = None, **more: Any) -> dict[str
         "fingerprint": fingerprint(call.tool, arguments),
     }
     if call.guard.log_arguments and arguments is not None:
-        line["arguments"] = redact(dict(arguments), profile="log")
+        line["arguments"] = redacted(dict(arguments))
     line.update(more)
     if exc is not None:
         # Of an object that resists being described, the type at least.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from iserror.attempt import attempt, either
 from iserror.failure import Failure
-from iserror.logs import tell_once
+from iserror.logs.sink import tell_once
 from iserror.problem import Problem, built_in
 from iserror.report import report_returned
 

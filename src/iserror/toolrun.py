@@ -34,7 +34,7 @@ from iserror.problem import (
     resolve,
     timeout,
 )
-from iserror.report import report
+from iserror.report import report, report_finished
 
 if TYPE_CHECKING:
     from iserror.guard import ToolErrors
@@ -176,6 +176,8 @@ async def guarded_run(layer: Layer, arguments: Mapping[str, Any], run: Callable[
                 result = await run()
                 problem = _returned(layer, result)
                 if problem is None:
+                    if nested and call.guard.calls:
+                        report_finished(call)
                     return result
                 failed = call.fail(problem)
             except BaseException as exc:

@@ -30,7 +30,7 @@ from iserror.problem import (
 )
 from iserror.protocol import INVALID_PARAMS, MAX_DATA, json_size, protocol_parts
 from iserror.redact import redact
-from iserror.report import report, report_cancelled
+from iserror.report import report, report_cancelled, report_finished
 
 R = TypeVar("R")
 
@@ -104,6 +104,8 @@ def _settle(host: WireHost, call: Call, result: Any, ended: BaseException | None
         if call.problem is not None:
             # A middleware answered in the failure's place. The client has a result; the operator has the line.
             report(call, handled="recovered")
+        if call.guard.calls:
+            report_finished(call)
         return result
     problem = call.problem or _outside_the_tool(host, call, parts, ended)
     if problem is None:

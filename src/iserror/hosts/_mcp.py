@@ -16,7 +16,7 @@ from iserror.hosts import ATTACHED
 from iserror.problem import ProtocolProblem, raised_by_sdk, raised_in, validated_by_host
 from iserror.protocol import sanitized
 from iserror.redact import redact_text
-from iserror.report import report
+from iserror.report import report, report_finished
 from iserror.toolrun import ToolHost, Views
 
 HOOKED: Final = "__iserror_hooked__"
@@ -89,6 +89,8 @@ def in_process(server: Any, guard: ToolErrors, name: object, arguments: object) 
     call.enter()
     try:
         yield
+        if guard.calls:
+            report_finished(call)
     except Exception as exc:
         if call.said(exc):
             report(call)

@@ -18,6 +18,7 @@ from fastmcp.tools.base import Tool, ToolResult
 from fastmcp.tools.tool_transform import TransformedTool
 from mcp import types
 
+from iserror.call import current
 from iserror.failure import ToolFailure
 from iserror.function import is_guarded
 from iserror.guard import ToolErrors
@@ -73,17 +74,18 @@ class FastMCPTool:
         return _mounted(tool) is not None
 
     def answer(self, failed: BaseException) -> Any:
+        call = current.get()
         if isinstance(failed, ToolFailure) and failed.failure is not None:
-            mark_span(failed.failure.code)
+            mark_span(failed.failure.code, failed.failure.request_id)
             return FailureResult(failed)
         protocol = protocol_error_data(failed)
         if protocol is not None:
-            mark_span(str(protocol[0]))
+            mark_span(str(protocol[0]), call.request_id if call is not None else None)
             return FailureResult(failed)
         try:
             raise failed
         finally:
-            del failed
+            del failed, call
 
 
 TOOL: Final = FastMCPTool()

@@ -1,0 +1,151 @@
+"""`configure_logging`, and what a process gets that does not call it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from iserror.excinfo import LogText
+from iserror.failure import check_choice
+from iserror.fingerprint import keep_key_in
+from iserror.logs import chain
+from iserror.logs.chain import LogHandler, State
+from iserror.logs.sink import FileSink, StderrSink, is_folder, tell, tell_once
+from iserror.redact.rule import Profile
+
+LOG_VARIABLE: Final = "ISERROR_LOG"
+"""A file, a folder or `stderr`: `configure_logging` without code."""
+
+MAX_BYTES: Final = 64 << 20
+_LEVELS: Final = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
+
+
+def configure_logging(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    stderr: bool | None = None,
+    level: int | str = "INFO",
+    max_bytes: int | None = None,
+    max_total_bytes: int | None = None,
+    max_age: timedelta | float | None = None,
+    profile: Profile = "log",
+) -> None:
+    """Send every line of this process, the library's, structlog's and `logging`'s, to a folder, a file or stderr.
+
+    Args:
+        path: A folder in which each process writes a file of its own, or a file (what exists as one, or ends in
+            .jsonl, .ndjson, .json, .log or .txt). Created when missing, readable by its owner only; `~` is the home
+            folder. Unsaid, what the environment variable `ISERROR_LOG` names.
+        stderr: Whether to write to stderr too, to a terminal as text for a person; unsaid, only where there is no
+            file.
+        level: Least level of a line. Known failures log at warning, crashes at error.
+        max_bytes: Size in bytes at which a file in a folder is closed and compressed; unsaid 64 MiB, 0 for never.
+        max_total_bytes: Size in bytes of all files in a folder above which the oldest are deleted; None for none.
+        max_age: Age of a file's last line, as a `timedelta` or in seconds, at which it is deleted; None for none.
+        profile: What is redacted in every line: `"log"` (secrets) or `"model"` (also paths, SQL and internal hosts).
+
+    Raises:
+        ValueError: An unknown level or profile, nowhere to write to, a size or age that is not positive, or one for a
+            file that is not in a folder.
+
+    A configuration of structlog or `logging` that you made stays as it is: structlog's lines are copied to the file,
+    and `logging` gets one more handler. What was done is said in one line on stderr. Nothing is written to stdout.
+    """
+    number = logging.getLevelName(level.upper()) if isinstance(level, str) else level
+    if number not in _LEVELS:
+        raise ValueError(f"level {level!r} is not valid: use DEBUG, INFO, WARNING, ERROR or CRITICAL")
+    check_choice("profile", profile, frozenset({"log", "model"}))
+    if path is not None and not os.fspath(path):
+        raise ValueError("path is empty: name a file or a folder, or leave it out to log to stderr")
+    if path is None:
+        named = os.environ.get(LOG_VARIABLE) or None
+        path, stderr = (None, True if stderr is None else stderr) if named == "stderr" else (named, stderr)
+    if stderr is None:
+        stderr = path is None
+    if path is None and not stderr:
+        raise ValueError("configure_logging needs somewhere to write: give a path, or leave stderr on")
+    age = max_age.total_seconds() if isinstance(max_age, timedelta) else max_age
+    for what, value in (("max_bytes", max_bytes or None), ("max_total_bytes", max_total_bytes), ("max_age", age)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0):
+            raise ValueError(f"{what} {value!r} is not valid: use a number above 0")
+        if value is not None and (path is None or not is_folder(path)):
+            raise ValueError(
+                f"{what} is for a folder, and {os.fspath(path) if path else 'stderr'} is none: name a folder"
+            )
+    limit = MAX_BYTES if max_bytes is None else max_bytes or None
+
+    _undo()
+    State.file = None if path is None else FileSink(path, limit, max_total_bytes, age)
+    State.stderr = StderrSink(chain.console()) if stderr else None
+    State.level, State.configured, LogText.profile = number, True, profile
+    keep_key_in(State.file.folder if State.file is not None else None)
+    done = [_structlog(), _logging()]
+    where = (
+        [] if State.file is None else [f"{State.file.path}{' (one file a process)' if State.file.is_folder else ''}"]
+    )
+    where += ["stderr"] if stderr else []
+    put = logging.getLevelName(number)
+    tell(f"logging to {' and '.join(where)}, level {put} and above; {'; '.join(filter(None, done))}")
+
+
+def prepare() -> None:
+    """What a guard does before it is in use: `ISERROR_LOG`, and nothing to stdout, which is the protocol."""
+    if not State.configured and os.environ.get(LOG_VARIABLE):
+        try:
+            configure_logging()
+        except (ValueError, OSError) as exc:
+            tell_once("environment", f"the environment variable {LOG_VARIABLE} is not used: {exc}")
+    elif not structlog.is_configured():
+        chain.configure_structlog()
+    elif State.configured and State.file is not None and chain.configured_by_user():
+        chain.follow_structlog()  # it was configured after the log was
+
+
+def _undo() -> None:
+    chain.unfollow_structlog()
+    if State.file is not None:
+        State.file.close()
+    if State.root_levels is not None and logging.root.level == State.root_levels[1]:
+        logging.root.setLevel(State.root_levels[0])
+    State.root_levels = None
+    for logger in _loggers():
+        for handler in [found for found in logger.handlers if isinstance(found, LogHandler)]:
+            logger.removeHandler(handler)
+
+
+def _structlog() -> str:
+    if not chain.configured_by_user():
+        chain.configure_structlog()
+        return "structlog configured"
+    return chain.follow_structlog() if State.file is not None else "structlog stays as you configured it"
+
+
+def _loggers() -> list[logging.Logger]:
+    """The root logger, and those that keep their records from it."""
+    named = list(logging.root.manager.loggerDict.values())
+    return [logging.root, *(found for found in named if isinstance(found, logging.Logger) and not found.propagate)]
+
+
+def _logging() -> str:
+    """Add a handler to logging; records that another handler shows on stderr are not shown there twice."""
+    others = len(logging.root.handlers)
+    if State.file is None and others:
+        return f"logging stays as it is ({_count(others, 'handler')})"
+    if not others and logging.root.level in (logging.WARNING, logging.NOTSET):
+        State.root_levels = logging.root.level, State.level
+        logging.root.setLevel(State.level)  # as it comes
+    for logger in _loggers():
+        if logger is logging.root or (logger.handlers and State.file is not None):
+            logger.addHandler(LogHandler(State.level, stderr=not logger.handlers))
+    beside = f" beside {_count(others, 'handler')} of yours" if others else ""
+    kept = logging.getLevelName(logging.root.level)
+    below = f" (the root logger's level {kept} is yours)" if logging.root.level > State.level else ""
+    return f"logging's records too{beside}{below}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,175 @@
+"""What happens to the closed files of a log folder: they are compressed, and the oldest are deleted.
+
+It runs in a thread of its own, beside whoever logs. Several processes may do it in one folder at a time: each step
+is atomic, and doing it twice is harmless.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import socket
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from iserror.logs.record import stamp
+from iserror.logs.segment import Name, compress, folder_sizes, names
+
+# Compressing writes all the time, so a temporary file that nobody touched for so long has no owner.
+_ABANDONED: Final = 60.0
+_IDLE: Final = 86_400.0
+"""Seconds after which a file of another host's that is still open by its name counts as closed."""
+_TEMPORARY: Final = re.compile(r"(.+\.gz)\.\d+-[0-9a-f]{8}\.tmp")
+_IMPORTED: Final = stamp(time.time_ns())
+
+
+class Housekeeper:
+    """Keeps one folder: compresses what is closed, deletes what is too old or too much."""
+
+    def __init__(self, folder: Path, max_total_bytes: int | None, max_age: float | None) -> None:
+        self.folder = folder
+        self.max_total_bytes = max_total_bytes
+        self.max_age = max_age
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._wanted = False
+
+    def after_fork(self) -> None:
+        """Start anew in a child process, which has none of its parent's threads."""
+        self._lock, self._thread, self._wanted = threading.Lock(), None, False
+
+    def wake(self) -> None:
+        """Do what there is to do, soon, in a thread of its own."""
+        # A lock that a signal handler finds held is this thread's own, perhaps: it is not waited for.
+        if self._lock.acquire(blocking=False):
+            try:
+                self._wanted = True
+                if self._thread is None or not self._thread.is_alive():
+                    self._thread = threading.Thread(target=self._run, name="iserror-housekeeping", daemon=True)
+                    self._thread.start()
+            except RuntimeError:  # no more threads, or the interpreter is going down
+                self._thread = None
+            finally:
+                self._lock.release()
+        else:
+            self._wanted = True
+
+    def wait(self, seconds: float) -> None:
+        """Wait for what runs to end."""
+        thread = self._thread
+        if thread is not None:
+            thread.join(seconds)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._wanted:
+                    self._thread = None
+                    return
+                self._wanted = False
+            try:
+                self.tidy()
+            except OSError:  # a folder that is gone, a disk that is full: the next rotation tries again
+                continue
+
+    def tidy(self) -> None:
+        """Compress what is closed, then delete.
+
+        Raises:
+            OSError: The folder cannot be read.
+        """
+        self._sweep()
+        for path, name in sorted(names(self.folder), key=lambda found: found[1].first):
+            if name.last is not None and not name.compressed and not self._is_at_it(path):
+                try:
+                    _pack(path, name)
+                except OSError:
+                    continue
+        self._retain()
+
+    def _temporaries(self) -> list[Path]:
+        found = ((path, _TEMPORARY.fullmatch(path.name)) for path in self.folder.glob("*.jsonl.gz.*.tmp"))
+        return [path for path, match in found if match is not None and Name.of(path.with_name(match[1])) is not None]
+
+    def _sweep(self) -> None:
+        for path in self._temporaries():
+            if _age(path) > _ABANDONED:
+                _delete(path)
+
+    def _is_at_it(self, path: Path) -> bool:
+        """Whether another process is compressing the file."""
+        return any(temporary.name.startswith(path.name) for temporary in self._temporaries())
+
+    def _retain(self) -> None:
+        if self.max_total_bytes is None and self.max_age is None:
+            return
+        now = time.time()
+        found = folder_sizes(self.folder)
+        total = sum(stat.st_size for _, _, stat in found)
+        for path, name, stat in sorted(found, key=lambda item: (item[2].st_mtime, item[1].first)):
+            age = now - stat.st_mtime
+            too_old = self.max_age is not None and age > self.max_age
+            too_much = self.max_total_bytes is not None and total > self.max_total_bytes
+            if (too_old or (too_much and _is_closed(name, age))) and _delete(path):
+                total -= stat.st_size
+
+
+def _pack(path: Path, name: Name) -> None:
+    """Replace a closed file by its compressed form; at every moment one of them is there, and whole."""
+    final = path.with_name(str(replace(name, compressed=True)))
+    temporary = final.with_name(f"{final.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        with path.open("rb") as source, open(temporary, "xb", opener=_private) as target:
+            stat = os.fstat(source.fileno())
+            compress(source, target)
+            target.flush()
+            os.fsync(target.fileno())
+        os.utime(temporary, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # its age is that of its lines
+        os.replace(temporary, final)
+    except OSError:
+        _delete(temporary)
+        raise
+    _delete(path)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _age(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _delete(path: Path) -> bool:
+    try:
+        path.unlink()
+    except OSError:
+        return False
+    return True
+
+
+def _is_closed(name: Name, age: float) -> bool:
+    """Whether nobody writes the file any more. Should that be wrong, its writer starts a new one."""
+    if name.last is not None:
+        return True
+    if name.host == host_name() and os.name == "posix" and name.pid != os.getpid():
+        try:
+            os.kill(name.pid, 0)
+        except ProcessLookupError:
+            return True
+        except (OSError, OverflowError):
+            return False
+    # One of this process's id from before it ran is another's, where ids begin anew (in a container).
+    return age > _IDLE and (name.pid != os.getpid() or name.host != host_name() or name.first < _IMPORTED)
+
+
+def host_name() -> str:
+    """The name of this host as it stands in file names."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in ".-") else "-" for c in socket.gethostname()) or "host"

@@ -1,0 +1,110 @@
+"""The record: what a line of the log holds, how its time is written, and how a line is read back.
+
+The one schema of the writing and the reading side. It imports nothing heavy: `iserror trace` starts with it.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from typing import Any, Final
+
+SCHEMA_VERSION: Final = 1
+
+Record = dict[str, Any]
+
+TIMESTAMP_KEY: Final = b'{"timestamp": "'
+"""How a line of ours begins; a torn line before it on the same line does not cost it."""
+
+STAMP_LENGTH: Final = len("2026-01-01T00:00:00.000000Z")
+
+FINAL: Final = frozenset({"tool_failed", "tool_finished", "protocol_error", "tool_cancelled"})
+"""The events that may end a call; one that did has `lines`."""
+
+
+def stamp(nanoseconds: int) -> str:
+    """A Unix time in nanoseconds as the log writes it: UTC, ISO 8601, microseconds, `Z`.
+
+    All have one length, so that they compare as texts.
+    """
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, timezone.utc).isoformat()[:19]}.{rest // 1000:06d}Z"
+
+
+def stamp_of(when: datetime) -> str:
+    """A point in time as the log writes it; one without a zone is UTC.
+
+    Raises:
+        OverflowError: It is within a day of the year 1 or 9999.
+    """
+    utc = when.replace(tzinfo=timezone.utc) if when.tzinfo is None else when.astimezone(timezone.utc)
+    return utc.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def minted(request_id: str) -> str | None:
+    """When a request id was minted; None of what is no UUIDv7 of 32 hex digits (RFC 9562, section 5.7)."""
+    if len(request_id) != 32 or request_id[12] != "7" or request_id[16] not in "89ab":
+        return None
+    try:
+        return stamp(int(request_id[:12], 16) * 1_000_000)
+    except (ValueError, OverflowError, OSError):  # after the year 9999
+        return None
+
+
+def parse(line: bytes) -> Record | None:
+    """The record of a line; None of one that is none (torn, another program's).
+
+    A line that was torn by a full disk may stand before ours on the same line.
+    """
+    record = _parse(line)
+    if record is None:
+        at = line.rfind(TIMESTAMP_KEY)
+        record = _parse(line[at:]) if at > 0 else None
+    return record
+
+
+def _parse(line: bytes) -> Record | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and isinstance(record.get("event"), str) else None
+
+
+def time_of(line: bytes) -> str | None:
+    """The time of a line, as text; without reading it as JSON where it begins as ours do, once."""
+    if line.startswith(TIMESTAMP_KEY) and not line.rfind(TIMESTAMP_KEY):
+        start = len(TIMESTAMP_KEY)
+        found = line[start : start + STAMP_LENGTH]
+        if found[10:11] == b"T" and found[26:] == b"Z" and found.isascii():
+            return found.decode()
+    record = parse(line)
+    return None if record is None else stamp_in(record)
+
+
+def stamp_in(record: Record) -> str:
+    """The time of a record in our form, whatever program wrote it; empty where there is none."""
+    found = record.get("timestamp")
+    if not isinstance(found, str):
+        return ""
+    if len(found) == STAMP_LENGTH and found[10] == "T" and found[-1] == "Z":
+        return found
+    try:
+        return stamp_of(datetime.fromisoformat(found.replace("Z", "+00:00")))
+    except (ValueError, OverflowError):
+        return ""
+
+
+def printable(value: object) -> str:
+    """Any value as printable text on one line, with what could drive a terminal as escapes."""
+    text = value if isinstance(value, str) else _repr(value)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
+def _repr(value: object) -> str:
+    try:
+        return repr(value)
+    except (ValueError, RecursionError):  # an integer of more digits than Python prints, deep nesting
+        return f"({type(value).__name__} that cannot be shown)"
