@@ -21,9 +21,10 @@ import pytest
 
 from iserror import ErrorMap
 from iserror.errormap import BUILT_IN
-from iserror.logs import page, summary
+from iserror.logs import entry, page, summary, summary_text
 from iserror.logs.page import to_html
-from iserror.logs.summary import Summary, columns, moment, sparkline, summarize, to_json, to_text
+from iserror.logs.summary import Summary, moment, summarize
+from iserror.logs.summary_text import columns, sparkline, to_json, to_text
 
 BASE = 1_767_323_045  # 2026-01-02T03:04:05Z
 DAY = 86_400
@@ -31,7 +32,7 @@ DAY = 86_400
 
 def stamp(seconds: float) -> str:
     """A Unix time as the log writes it."""
-    return summary.moment_text(seconds).replace(" ", "T") + ".000000Z"
+    return summary_text.moment_text(seconds).replace(" ", "T") + ".000000Z"
 
 
 def failed(seconds: float = 0, **more: Any) -> dict[str, Any]:
@@ -276,7 +277,7 @@ def test_a_burst_outlasts_a_full_table() -> None:
 def test_texts_are_cut() -> None:
     """Of a long text its beginning is kept."""
     (row,) = summarize([failed(tool="t" * 100_000, code="C" * 100_000, request_id="r" * 100_000)]).rows
-    assert {len(row.tool), len(row.code), len(row.request_id)} == {summary.MAX_TEXT}
+    assert {len(row.tool), len(row.code), len(row.request_id)} == {entry.MAX_TEXT}
 
 
 def test_records_are_read_once() -> None:
@@ -405,7 +406,7 @@ def test_no_line_for_what_has_no_name(kind: object) -> None:
 
 def test_library_codes() -> None:
     """The codes that a suggestion must not take are the library's."""
-    assert set(BUILT_IN) == summary.LIBRARY_CODES
+    assert set(BUILT_IN) == entry.LIBRARY_CODES
 
 
 def test_what_is_unmapped() -> None:
@@ -450,7 +451,7 @@ def test_groups() -> None:
     assert crash.type == "a.One"
     group["exceptions"] = [one, two]
     (crash,) = summarize([crashed("", exception=[group])]).unmapped
-    assert (crash.type, crash.line) == (summary.SEVERAL, "")
+    assert (crash.type, crash.line) == (entry.SEVERAL, "")
 
 
 def test_host_errors() -> None:
@@ -538,7 +539,7 @@ def test_text_is_safe(unicode: bool, width: int) -> None:
         for line in lines:
             assert line.isprintable(), line
             assert unicode or line.isascii()
-            assert line.startswith("    errors.add(") or summary.columns_of(line) <= max(width, 80), line
+            assert line.startswith("    errors.add(") or summary_text.columns_of(line) <= max(width, 80), line
     assert any("\\x1b]0;owned" in line for line in to_text(summarize(hostile_records()), 200))
 
 
@@ -609,7 +610,7 @@ def test_text() -> None:
 
 def test_width() -> None:
     """A wide character takes two columns, one that is put over another takes none."""
-    assert [summary.columns_of(shown) for shown in ("ab", "\u65e5\u672c", "e\u0301", "")] == [2, 4, 1, 0]
+    assert [summary_text.columns_of(shown) for shown in ("ab", "\u65e5\u672c", "e\u0301", "")] == [2, 4, 1, 0]
 
 
 def test_text_of_nothing() -> None:

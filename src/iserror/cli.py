@@ -214,7 +214,8 @@ def _filters(options: argparse.Namespace) -> tuple[tuple[str, str | None], ...]:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from iserror.logs.summary import summarize, to_json, to_text
+    from iserror.logs.summary import summarize
+    from iserror.logs.summary_text import to_json, to_text
 
     if options.html is not None:
         from iserror.logs.page import plotly_js
