@@ -254,6 +254,9 @@ RECORDS = [
     record(41, "at the same time", request_id="ffff" + "2" * 28, tool="naïve ünïcode ✓", code=HOSTILE),
     record(42, "no ids", level="own", tool=None, exception=[{"type": "KeyError", "message": HOSTILE}]),
 ]
+# Another program's order of keys, and way to write a time.
+RECORDS[1] = dict(reversed(RECORDS[1].items()))
+RECORDS[3]["timestamp"] = RECORDS[3]["timestamp"].replace("T03:", "T05:").replace("Z", "+02:00")
 BY_NAME = {each["event"]: each for each in RECORDS}
 JUNK = [
     b"",
@@ -415,6 +418,17 @@ def test_columns(log: Server) -> None:
     assert log.run("SELECT count() FROM iserror_log WHERE toYear(timestamp) = 1970").strip() == str(len(JUNK))
 
 
+def test_how_long_it_is_kept(empty: Server) -> None:
+    """The line that is commented out works: what is older is gone, and so is what has no time."""
+    empty.run("DROP TABLE iserror_log")
+    empty.run(clickhouse.ddl().replace("-- TTL", "TTL"))
+    now = datetime.now(timezone.utc)
+    lines = [{"event": f"{days} days", "timestamp": (now - timedelta(days=days)).isoformat()} for days in (300, 400)]
+    empty.insert([text(each) for each in lines] + JUNK)
+    empty.run("OPTIMIZE TABLE iserror_log FINAL")
+    assert empty.run("SELECT event FROM iserror_log").split("\n") == ["300 days", ""]
+
+
 # --- indexes ------------------------------------------------------------------------------------------------
 
 
@@ -562,6 +576,7 @@ def test_what_the_client_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         ClickHouse("clickhouse://me:hun%2Fter2@somewhere/logs?secure=1").search(REQUEST)
     assert told.items() >= {
         "host": "somewhere", "port": 8443, "username": "me", "password": "hun/ter2", "database": "logs", "secure": True,
+        "autogenerate_session_id": False,
     }.items()  # fmt: skip
 
 

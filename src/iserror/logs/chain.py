@@ -94,46 +94,47 @@ _ENCODE: Final = json.JSONEncoder(ensure_ascii=False, default=redacted).encode
 
 # --- lines of others -----------------------------------------------------------------------------------------
 
-_IDENTITY: Final = ("request_id", "trace_id", "tool", "jsonrpc_id")
-_RESERVED: Final = ("timestamp", "schema_version", *_IDENTITY)
-
 
 def prepared(level: str, event: Mapping[str, Any], exc_info: object = None) -> EventDict:
     """A line of another logger as it goes into the log: under the ids of the call, redacted, exceptions as data."""
-    given = dict(event)
-    exc_info = given.pop("exc_info", None) or exc_info
-    text = given.pop("event", "")
-    given.pop("level", None)
-    line: EventDict = {"level": level, "event": log_text(text if isinstance(text, str) else repr(text))}
-    context = get_contextvars()
-    running = current.get()
-    if running is not None:
-        # Not from the context variables: a tool may clear them, or bind ids of its own.
-        root = running.root
-        ids = (root.request_id, root.trace_id, log_name(root.tool), root.jsonrpc_id)
-        line.update((key, value) for key, value in zip(_IDENTITY, ids, strict=True) if value is not None)
-        given = {**{key: context[key] for key in _IDENTITY if key in context}, **given}
-    for key in _RESERVED:
+    fields = {_key(key): value for key, value in {**get_contextvars(), **event}.items()}
+    text = fields.pop("event", "")
+    exc = _exception(fields.pop("exc_info", None) or exc_info)
+    exception, stack = fields.pop("exception", None), fields.pop("stack", None)
+    ids = _ids()
+    for key in (*ids, "schema_version"):
         # What a caller calls `request_id` is not the call's: the operator finds both.
-        if key in given and given[key] != line.get(key) and key != "timestamp" and running is not None:
-            given[f"event_{key}"] = given[key]
-        if running is not None or key == "timestamp":
-            given.pop(key, None)
-    exception = given.pop("exception", None)
-    stack = given.pop("stack", None)
-    rest = {**{key: value for key, value in context.items() if key not in line}, **given}
-    safe = redacted({_key(key): _plain(value, 0) for key, value in rest.items()})
+        other = fields.pop(key, None)
+        if other is not None and other != ids.get(key):
+            fields[f"event_{key}"] = other
+    for key in ("level", "timestamp"):
+        fields.pop(key, None)
+    line: EventDict = {"level": level, "event": log_text(text if isinstance(text, str) else repr(text)), **ids}
+    safe = redacted({key: _plain(value, 0) for key, value in fields.items()})
     line.update(safe if isinstance(safe, dict) else {"fields": safe})
     if stack is not None:
         line["stack"] = long_log_text(str(stack))
-    found = _exception(exc_info)
-    if found is not None:
-        line["exception"] = attempt(describe, [{"type": type(found).__qualname__, "message": "", "frames": []}], found)
-    elif isinstance(exception, str):
-        line["exception"] = long_log_text(exception)
+    if exc is not None:
+        line["exception"] = attempt(describe, [{"type": type(exc).__qualname__, "message": "", "frames": []}], exc)
     elif exception is not None:
-        line["exception"] = redacted(_without_locals(exception))
+        text_only = isinstance(exception, str)
+        line["exception"] = long_log_text(exception) if text_only else redacted(_without_locals(exception))
     return line
+
+
+def _ids() -> EventDict:
+    """The ids of the call that is running here, whatever its tool bound over them."""
+    running = current.get()
+    if running is None:
+        return {}
+    root = running.root
+    ids = {
+        "request_id": root.request_id,
+        "trace_id": root.trace_id,
+        "tool": log_name(root.tool),
+        "jsonrpc_id": root.jsonrpc_id,
+    }
+    return {key: value for key, value in ids.items() if value is not None}
 
 
 def _key(key: object) -> str:

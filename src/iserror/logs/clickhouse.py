@@ -31,8 +31,6 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _ID = re.compile(r"[0-9a-f]{4,32}")
 _DAY: Final = 86_400_000_000  # microseconds
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_FIRST: Final = datetime(1900, 1, 1, tzinfo=timezone.utc)  # the earliest DateTime64
-_LAST: Final = datetime(9999, 12, 31, tzinfo=timezone.utc)
 
 
 class ClickHouseError(ConnectionError):
@@ -92,7 +90,12 @@ ORDER BY timestamp, line"""
 
 def by_id(table: str, wanted: str, since: datetime | None = None, until: datetime | None = None) -> Query:
     """The lines whose request id or trace id begins so."""
-    return _BY_ID, {"table": table, "id": wanted, "since": _micros(since or _FIRST), "until": _micros(until or _LAST)}
+    return _BY_ID, {
+        "table": table,
+        "id": wanted,
+        "since": _micros(since or datetime.min),
+        "until": _micros(until or datetime.max),
+    }
 
 
 def by_upstream_id(table: str, wanted: str, since: datetime | None = None, until: datetime | None = None) -> Query:
@@ -117,8 +120,8 @@ def days(
         raise ValueError(f"level {level!r} is not valid: use {', '.join(LEVELS)}")
     return _DAYS, {
         "table": table,
-        "since": _micros(since or _FIRST),
-        "until": _micros(until or _LAST),
+        "since": _micros(since or datetime.min),
+        "until": _micros(until or datetime.max),
         "tools": [] if tool is None else [tool],
         "codes": [] if code is None else [code],
         "levels": [] if level is None else list(LEVELS[LEVELS.index(level) :]),
@@ -134,7 +137,7 @@ def of_day(query: Query, day: int) -> Query:
 
 def _micros(when: datetime) -> int:
     utc = when.replace(tzinfo=timezone.utc) if when.tzinfo is None else when
-    return (min(max(utc, _FIRST), _LAST) - _EPOCH) // timedelta(microseconds=1)
+    return (utc - _EPOCH) // timedelta(microseconds=1)
 
 
 # --- the server --------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
--- The log in ClickHouse, 22.8 or newer. A shipper inserts `line` alone, as it stands in the file; every other column
--- is computed from it, so that all shippers do the same and what is read back is what was written.
+-- The log in ClickHouse. A shipper inserts `line` alone, as it stands in the file; every other column is computed from
+-- it, so that all shippers do the same and what is read back is what was written.
 CREATE TABLE IF NOT EXISTS iserror_log
 (
     line String CODEC(ZSTD(3)),
