@@ -24,14 +24,15 @@ from iserror.problem import Problem, resolve
 from iserror.redact import redact_text
 from iserror.report import report
 
+PLAIN = "the invoice service did not answer in time"
 MESSAGE = "could not connect to postgresql://app:hunter2@db.internal:5432/invoices (open files: /srv/billing/app.db)"
 
 
-def fail(depth: int) -> None:
+def fail(depth: int, message: str = MESSAGE) -> None:
     """Raise from so many frames below."""
     if depth > 1:
-        fail(depth - 1)
-    raise RuntimeError(MESSAGE)
+        fail(depth - 1, message)
+    raise RuntimeError(message)
 
 
 def measure(quick: bool) -> list[timing.Row]:
@@ -47,12 +48,8 @@ def measure(quick: bool) -> list[timing.Row]:
 def contenders(folder: Path) -> dict[str, timing.Batch]:
     iserror.configure_logging(folder / "iserror.jsonl")
     guard = ToolErrors()
-    exc = raised()
-    problem = resolve(exc, (ErrorMap(),))
-    assert isinstance(problem, Problem)
-    call = Call(guard, "export_report")
-    call.problem = problem
-    call.failure = problem.failure(tool=call.tool, effect="write", request_id=call.request_id, trace_id=None)
+    exc = raised(MESSAGE)
+    call, plain = failed_call(guard, exc), failed_call(guard, raised(PLAIN))
     line = _line_of(call, folder / "iserror.jsonl")
     sink = FileSink(folder / "line.jsonl")
 
@@ -76,6 +73,7 @@ def contenders(folder: Path) -> dict[str, timing.Batch]:
         "the line as JSON": timing.calls(_encode(line)),
         "the line to the file": timing.calls(sink.write, line),
         "report: all of it": timing.calls(report, call),
+        "report, a message without a secret": timing.calls(report, plain),
         "a failing call through @guard": timing.calls(guarded_call),
         "logging.exception to a file": timing.calls(_with(exc, standard.exception, "tool failed")),
         "structlog, dict_tracebacks to a file": timing.calls(_with(exc, *_structlog(folder / "a.jsonl"))),
@@ -85,9 +83,18 @@ def contenders(folder: Path) -> dict[str, timing.Batch]:
     }
 
 
-def raised() -> RuntimeError:
+def failed_call(guard: ToolErrors, exc: Exception) -> Call:
+    problem = resolve(exc, (ErrorMap(),))
+    assert isinstance(problem, Problem)
+    call = Call(guard, "export_report")
+    call.problem = problem
+    call.failure = problem.failure(tool=call.tool, effect="write", request_id=call.request_id, trace_id=None)
+    return call
+
+
+def raised(message: str) -> RuntimeError:
     try:
-        fail(9)
+        fail(9, message)
     except RuntimeError as exc:
         return exc
     raise AssertionError
@@ -100,7 +107,7 @@ def _line_of(call: Call, file: Path) -> str:
 
 def _encode(line: str) -> Any:
     event = json.loads(line)
-    return lambda: _to_json(None, "error", event)
+    return lambda: _to_json(event)
 
 
 def _structlog(file: Path, **options: bool) -> tuple[Any, str]:

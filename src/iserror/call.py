@@ -29,6 +29,17 @@ if TYPE_CHECKING:
 current: Final[ContextVar[Call | None]] = ContextVar("iserror_call", default=None)
 
 
+def _after_fork() -> None:
+    """What a forked child logs for the call that it was forked in is not counted by its parent."""
+    call = current.get()
+    if call is not None:
+        call.root.ended = True
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 class _Ids:
     """UUIDv7 request ids (RFC 9562, section 5.7): milliseconds, bits drawn once a process, a count.
 
@@ -37,7 +48,7 @@ class _Ids:
 
     def __init__(self) -> None:
         self.draw()
-        if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+        if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.draw)
 
     def draw(self) -> None:

@@ -13,8 +13,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from iserror.logs.reader import LOG_VARIABLE, Found, Stream, as_id, paths_of, search
-from iserror.logs.record import Record, minted, printable
+from iserror.logs.reader import Found, Stream, as_id, paths_of, search
+from iserror.logs.record import LOG_VARIABLE, Record, minted, printable
 from iserror.render import render, render_line
 
 if TYPE_CHECKING:
@@ -27,7 +27,11 @@ _LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (0 found, 1 nothing found, 2 could not look, 3 several calls)."""
-    options = _parser().parse_args(argv)
+    parser = _parser()
+    options, rest = parser.parse_known_args(argv)
+    if any(text.startswith("-") for text in rest):
+        parser.error(f"unrecognized arguments: {' '.join(map(printable, rest))}")
+    options.paths += rest  # those that stand behind an option
     commands = {"trace": _trace, "tail": _tail, "report": _report}
     try:
         code = commands[options.command](options)
@@ -271,7 +275,10 @@ def _say(text: str) -> None:
 
 
 def _json(record: Record) -> str:
-    return json.dumps(record, ensure_ascii=True) + "\n"
+    text = json.dumps(record, ensure_ascii=True)
+    if "NaN" in text or "Infinity" in text:  # which another program wrote, and JSON does not know
+        text = json.dumps(json.loads(text, parse_constant=str), ensure_ascii=True)
+    return text + "\n"
 
 
 def _write(texts: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ from iserror import hosts, returned
 from iserror.errormap import ErrorMap
 from iserror.failure import EFFECTS, Effect, check_choice
 from iserror.function import Options, decorate
-from iserror.logs.configure import prepare
+from iserror.logs.configure import from_environment, prepare
 from iserror.problem import Hook
 
 P = ParamSpec("P")
@@ -84,6 +84,7 @@ class ToolErrors:
         self.log_arguments = log_arguments
         self.calls = calls
         self.on_error = on_error
+        from_environment()
 
     # --- the decorator -------------------------------------------------------------------------------------
 

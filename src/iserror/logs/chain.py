@@ -149,12 +149,15 @@ def _exception(exc_info: object) -> BaseException | None:
 
 
 _DEPTH: Final = 8
+_MAX_VALUE: Final = 16_000
 
 
 def _plain(value: Any, depth: int) -> Any:
     """The value with what is no JSON as its text: the log is for people, who want the time and the path."""
     kind = type(value)
-    if value is None or kind in (str, int, float, bool):
+    if kind is str:
+        return value[:_MAX_VALUE]  # all of a line's values share what a redactor reads
+    if value is None or kind in (int, float, bool):
         return value
     if depth < _DEPTH and isinstance(value, Mapping):
         return {_key(key): _plain(item, depth + 1) for key, item in value.items()}
@@ -200,7 +203,9 @@ class _Factory:
 
 def _prepare(_logger: object, method: str, event: MutableMapping[str, Any]) -> tuple[tuple[EventDict], dict[str, Any]]:
     least = {"level": _method_level(method), "event": "(a line that could not be made)"}
-    return (attempt(prepared, least, _method_level(method), event),), {}
+    # No processor before this one adds a level or a time: what is called so is the caller's.
+    given = {f"event_{key}" if key in ("level", "timestamp") else key: value for key, value in event.items()}
+    return (attempt(prepared, least, _method_level(method), given),), {}
 
 
 def configure_structlog() -> None:

@@ -14,11 +14,9 @@ from iserror.failure import check_choice
 from iserror.fingerprint import keep_key_in
 from iserror.logs import chain
 from iserror.logs.chain import LogHandler, State
+from iserror.logs.record import LOG_VARIABLE
 from iserror.logs.sink import FileSink, StderrSink, is_folder, tell, tell_once
 from iserror.redact.rule import Profile
-
-LOG_VARIABLE: Final = "ISERROR_LOG"
-"""A file, a folder or `stderr`: `configure_logging` without code."""
 
 MAX_BYTES: Final = 64 << 20
 _LEVELS: Final = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
@@ -92,14 +90,19 @@ def configure_logging(
     tell(f"logging to {' and '.join(where)}, level {put} and above; {'; '.join(filter(None, done))}")
 
 
-def prepare() -> None:
-    """What a guard does before it is in use: `ISERROR_LOG`, and nothing to stdout, which is the protocol."""
+def from_environment() -> None:
+    """Do what `ISERROR_LOG` says, unless the code said something."""
     if not State.configured and os.environ.get(LOG_VARIABLE):
         try:
             configure_logging()
         except (ValueError, OSError) as exc:
             tell_once("environment", f"the environment variable {LOG_VARIABLE} is not used: {exc}")
-    elif not structlog.is_configured():
+
+
+def prepare() -> None:
+    """What a server needs before it runs: a log where one was asked for, nothing to stdout, which is the protocol."""
+    from_environment()
+    if not structlog.is_configured():
         chain.configure_structlog()
     elif State.configured and State.file is not None and chain.configured_by_user():
         chain.follow_structlog()  # it was configured after the log was

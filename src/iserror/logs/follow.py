@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from iserror.logs.record import Record, parse, stamp_in
 from iserror.logs.segment import COMPRESSED
-from iserror.logs.source import Source, sources
+from iserror.logs.source import Source, settled
 
 PAUSE: Final = 0.25
 """Seconds between two looks at the files."""
@@ -45,7 +45,7 @@ class Follower:
             FileNotFoundError: A path that does not exist.
         """
         held: list[Record] = []
-        for source in sources(list(self.paths)):
+        for source in settled(list(self.paths)):
             try:
                 source.open()
             except FileNotFoundError:  # deleted since it was listed
@@ -63,16 +63,22 @@ class Follower:
 
     def new(self) -> list[Record]:
         """What came since the last look, in time order."""
-        found = sources([path for path in self.paths if path.exists()])
+        found = settled([path for path in self.paths if path.exists()])
         return sorted((record for source in found for record in self._new(source)), key=stamp_in)
 
     def _new(self, source: Source) -> Iterator[Record]:
         key = source.key
         at = self._read.get(key, 0)
         try:
-            stat = source.stat()
+            if at == _DONE:
+                return
+            try:
+                stat = source.stat()
+            except FileNotFoundError:  # it has another name by now; what comes after it is not to come before it
+                source.open()
+                stat = source.stat()
             before, now = self._seen.get(key), (source.path, stat.st_ino, stat.st_size)
-            if at == _DONE or before == now:
+            if before == now:
                 return
             source.open()
             known = self._heads.get(key, b"")
@@ -90,7 +96,7 @@ class Follower:
                     yield record
             # Nothing comes into a compressed file any more.
             self._read[key] = _DONE if source.path.suffix == COMPRESSED else at
-        except FileNotFoundError:  # it has another name by now, or none: the next look finds it
+        except FileNotFoundError:  # deleted
             self._seen.pop(key, None)
         finally:
             source.close()

@@ -12,10 +12,10 @@ import secrets
 import socket
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from iserror.attempt import attempt
 from iserror.logs.record import stamp
 from iserror.logs.segment import Name, compress, folder_sizes, names
 
@@ -34,29 +34,23 @@ class Housekeeper:
         self.folder = folder
         self.max_total_bytes = max_total_bytes
         self.max_age = max_age
-        self._lock = threading.Lock()
+        # Not a plain one: an object that is collected while it is held may log.
+        self._lock = threading.RLock()
         self._thread: threading.Thread | None = None
         self._wanted = False
 
     def after_fork(self) -> None:
         """Start anew in a child process, which has none of its parent's threads."""
-        self._lock, self._thread, self._wanted = threading.Lock(), None, False
+        self._lock, self._thread, self._wanted = threading.RLock(), None, False
 
     def wake(self) -> None:
         """Do what there is to do, soon, in a thread of its own."""
-        # A lock that a signal handler finds held is this thread's own, perhaps: it is not waited for.
-        if self._lock.acquire(blocking=False):
-            try:
-                self._wanted = True
-                if self._thread is None or not self._thread.is_alive():
-                    self._thread = threading.Thread(target=self._run, name="iserror-housekeeping", daemon=True)
-                    self._thread.start()
-            except RuntimeError:  # no more threads, or the interpreter is going down
-                self._thread = None
-            finally:
-                self._lock.release()
-        else:
+        with self._lock:
             self._wanted = True
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="iserror-housekeeping", daemon=True)
+                # No more threads, or the interpreter is going down: the next rotation tries again.
+                attempt(self._thread.start, None)
 
     def wait(self, seconds: float) -> None:
         """Wait for what runs to end."""
@@ -71,10 +65,7 @@ class Housekeeper:
                     self._thread = None
                     return
                 self._wanted = False
-            try:
-                self.tidy()
-            except OSError:  # a folder that is gone, a disk that is full: the next rotation tries again
-                continue
+            attempt(self.tidy, None)  # a folder that is gone, a disk that is full: as above
 
     def tidy(self) -> None:
         """Compress what is closed, then delete.
@@ -120,7 +111,7 @@ class Housekeeper:
 
 def _pack(path: Path, name: Name) -> None:
     """Replace a closed file by its compressed form; at every moment one of them is there, and whole."""
-    final = path.with_name(str(replace(name, compressed=True)))
+    final = path.with_name(str(name._replace(compressed=True)))
     temporary = final.with_name(f"{final.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         with path.open("rb") as source, open(temporary, "xb", opener=_private) as target:

@@ -12,16 +12,13 @@ import heapq
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from iserror.logs.record import FINAL, Record, minted, parse, stamp_in, stamp_of, time_of
-from iserror.logs.source import Line, Source, sources
+from iserror.logs.record import FINAL, LOG_VARIABLE, Record, minted, parse, stamp_in, stamp_of, time_of
+from iserror.logs.source import Line, Source, settled, sources
 
-LOG_VARIABLE: Final = "ISERROR_LOG"
-"""The environment variable that says where the log is."""
 DEFAULT_PATH: Final = "logs"
 
 SHORTEST_PREFIX: Final = 4
@@ -32,11 +29,10 @@ _STEP: Final = 128 << 10
 """Bytes that are searched first from a time's place on; then four times as many, and so on."""
 
 
-@dataclass
-class Found:
+class Found(NamedTuple):
     """What a search gave."""
 
-    records: list[Record] = field(default_factory=list)
+    records: list[Record]
     """In time order."""
     everything: bool = True
     """Whether all of the log was searched, and not only the part where the call has to be."""
@@ -46,7 +42,7 @@ class Found:
     """Number of files."""
 
 
-def find(id: str, path: Where | Iterable[Where] | None = None) -> list[Record]:  # noqa: A002
+def find(id: str, path: Where | Iterable[Where] | None = None) -> list[Record]:
     """Return every record of one request id or trace id, in time order.
 
     Args:
@@ -294,17 +290,17 @@ class _Cursor:
 
 def _look_near(state: _Search, files: list[Source], time: str) -> bool:
     """Search from a time's place on, then everywhere else; whether it could stop before that."""
-    late: list[Source] = []
+    apart: list[Source] = []
     then: list[Source] = []
     before: list[Source] = []
     after: list[Source] = []
     for source in files:
         name = source.name
-        if name is not None and name.late:
-            late.append(source)
-        elif name is not None and name.first > time:
+        if name is None or name.late:
+            apart.append(source)  # what stands there is not counted
+        elif name.first > time:
             after.append(source)
-        elif name is not None and name.last is not None and name.last < time:
+        elif name.last is not None and name.last < time:
             before.append(source)
         else:
             then.append(source)
@@ -317,7 +313,7 @@ def _look_near(state: _Search, files: list[Source], time: str) -> bool:
             break
         _look(state, source, 0)
     is_complete = state.is_complete()
-    for source in late:
+    for source in apart:
         _look(state, source, 0)
     if not is_complete:
         for cursor in cursors:
@@ -342,7 +338,7 @@ class Stream:
 
     def __init__(self, paths: Sequence[Path], since: datetime | None = None, until: datetime | None = None) -> None:
         self.since, self.until = stamp_of(since) if since else "", stamp_of(until) if until else ""
-        self.sources = [source for source in sources(list(paths)) if self._may_hold(source)]
+        self.sources = [source for source in settled(list(paths)) if self._may_hold(source)]
         self.done = 0
         """Bytes of files read so far; `total` is that of all of them."""
         self.total = sum(source.weight() for source in self.sources)

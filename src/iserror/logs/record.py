@@ -11,12 +11,18 @@ from typing import Any, Final
 
 SCHEMA_VERSION: Final = 1
 
+LOG_VARIABLE: Final = "ISERROR_LOG"
+"""The environment variable that names the log, for who writes it and for who reads it: a file, a folder or `stderr`."""
+
 Record = dict[str, Any]
 
 TIMESTAMP_KEY: Final = b'{"timestamp": "'
 """How a line of ours begins; a torn line before it on the same line does not cost it."""
 
 STAMP_LENGTH: Final = len("2026-01-01T00:00:00.000000Z")
+
+_TORN: Final = 4
+"""So many lines that were torn, or objects like ours in them, may stand before a whole one."""
 
 FINAL: Final = frozenset({"tool_failed", "tool_finished", "protocol_error", "tool_cancelled"})
 """The events that may end a call; one that did has `lines`."""
@@ -56,16 +62,18 @@ def parse(line: bytes) -> Record | None:
 
     A line that was torn by a full disk may stand before ours on the same line.
     """
-    record = _parse(line)
-    if record is None:
-        at = line.rfind(TIMESTAMP_KEY)
-        record = _parse(line[at:]) if at > 0 else None
-    return record
+    at = 0
+    for _ in range(_TORN):
+        record = _parse(line[at:])
+        at = line.find(TIMESTAMP_KEY, at + 1)
+        if record is not None or at < 0:
+            return record
+    return None
 
 
 def _parse(line: bytes) -> Record | None:
     try:
-        record = json.loads(line)
+        record = json.loads(line.decode("utf-8-sig", "surrogatepass"))
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) and isinstance(record.get("event"), str) else None

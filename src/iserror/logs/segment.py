@@ -15,9 +15,8 @@ import os
 import re
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from iserror.logs.record import STAMP_LENGTH, stamp, time_of
 
@@ -30,8 +29,7 @@ _NAME = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Name:
+class Name(NamedTuple):
     """What the name of a file of ours says. Times are in the log's form."""
 
     first: str
@@ -93,8 +91,7 @@ _FIELD: Final = struct.calcsize("<IQQ")
 HEADER_SIZE: Final = _HEADER.size
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """A compressed member: where it begins and ends in the file, and its first and last time."""
 
     start: int
@@ -132,27 +129,28 @@ def _time(microseconds: int, unknown: str) -> str:
 
 
 def compress(source: BinaryIO, target: BinaryIO) -> None:
-    """Copy the lines of a file into members."""
+    """Copy the lines of a file of ours, which stand in time order, into members.
+
+    Little of it is Python: a thread that computes keeps an event loop waiting for some milliseconds.
+    """
     held: list[bytes] = []
-    size = 0
-    for line in source:
-        if size and size + len(line) > MEMBER:
-            target.write(_member(held))
-            held, size = [], 0
-        held.append(line)
-        size += len(line)
-    if held:
-        target.write(_member(held))
+    while block := source.read(MEMBER):
+        whole = block.rfind(b"\n") + 1
+        if whole:
+            target.write(_member(b"".join((*held, block[:whole]))))
+            held = []
+        held.append(block[whole:])
+    if any(held):
+        target.write(_member(b"".join(held)))
 
 
-def _member(lines: list[bytes]) -> bytes:
+def _member(data: bytes) -> bytes:
     import zlib
 
-    # Only of a whole member can it be said that it holds nothing of a time.
-    times = [_microseconds(time_of(line)) for line in lines]
-    known = [time for time in times if time is not None]
-    first, last = (min(known), max(known)) if len(known) == len(times) else (0, _FOREVER)
-    data = b"".join(lines)
+    first = _microseconds(time_of(data[: data.find(b"\n") + 1 or None]))
+    last = _microseconds(time_of(data[data.rstrip(b"\n").rfind(b"\n") + 1 :]))
+    if first is None or last is None:  # torn: it may hold anything
+        first, last = 0, _FOREVER
     packer = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
     body = packer.compress(data) + packer.flush()
     tail = struct.pack("<II", zlib.crc32(data), len(data) & 0xFFFF_FFFF)

@@ -8,8 +8,9 @@ import sys
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -111,7 +112,8 @@ class _Appender:
         except OSError as exc:
             if exc.errno == errno.EBADF:  # the descriptor is the file's, but not the one that was opened for writing
                 self.fd = None
-            raise
+            if len(rest) != 1:  # the newline is all that is missing: the next line begins with one
+                raise
         finally:
             written = len(data) - len(rest)
             self._size += written
@@ -170,7 +172,7 @@ class _Appender:
         name = Name.of(self._path)
         assert name is not None
         try:
-            os.rename(self._path, self._path.with_name(str(replace(name, last=self._last))))
+            os.rename(self._path, self._path.with_name(str(name._replace(last=self._last))))
         except OSError:
             self._limit = self._size + (self._max_bytes or 0) // _RETRY
             return
@@ -211,6 +213,7 @@ class FileSink:
         """Lines lost since the sink last worked."""
         self._lock = threading.RLock()
         self._busy = False
+        self._waiting: deque[tuple[str, Counted | None, bool]] = deque()
         self._clock = ""
         if self.is_folder:
             # Without a limit too, a clock that is set back starts a new file.
@@ -237,21 +240,34 @@ class FileSink:
         """
         with self._lock:
             if self._busy:
-                return self._reentered(body)
-            self._busy = True
+                # From within the writing of another: of a signal handler, or of an object that is collected. It is
+                # written right after that one, by the same thread.
+                self._waiting.append((body, call, final))
+                return stamped(body, now())
             try:
-                return self._write(body, call, final)
+                return self._alone(body, call, final)
             finally:
-                self._busy = False
+                while self._waiting:
+                    with suppress(IndexError):  # a handler in between has written it
+                        self._alone(*self._waiting.popleft())
+
+    def _alone(self, body: str, call: Counted | None, final: bool) -> str:
+        self._busy = True
+        try:
+            return self._write(body, call, final)
+        finally:
+            self._busy = False
 
     def _write(self, body: str, call: Counted | None, final: bool) -> str:
         time = self._time()
         line = stamped(body, time)
         file = self._file
-        if call is not None and self.is_folder:
-            if call.ended:
+        if self.is_folder:
+            # What no call counts, though it stands under the id of one: logged after its end, or by a worker process
+            # that was given the id.
+            if call.ended if call is not None else '"request_id": "' in body:
                 file = self._late
-            elif final:
+            elif call is not None and final:
                 line = f'{line[:-1]}, "lines": {call.lines + 1}}}'
         try:
             opened = file.append(time, _encoded(line))
@@ -274,14 +290,6 @@ class FileSink:
             return self._clock
         self._clock = time
         return time
-
-    def _reentered(self, body: str) -> str:
-        """A line from within the writing of another: of a signal handler, or of an object that is collected."""
-        line = stamped(body, now())
-        fd = self._file.fd
-        if fd is None or attempt(os.write, None, fd, _encoded(line)) is None:
-            self.lost += 1
-        return line
 
     def _fail(self, exc: Exception) -> None:
         self.lost += 1
@@ -319,6 +327,7 @@ class FileSink:
     def after_fork(self) -> None:
         """Start anew in a child process, where a lock may be held by a thread that is not there."""
         self._lock, self._busy = threading.RLock(), False
+        self._waiting.clear()
         if self._housekeeper is not None:
             self._housekeeper.after_fork()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +36,9 @@ class Source:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.name = Name.of(path)
+        folder = os.path.dirname(path)
+        self.key: tuple[Any, ...] = (folder, *self.name.key) if self.name is not None else (folder, path.name)
+        """The same for a file of ours while it is written, closed and compressed."""
         self.skipped = 0
         """What was no record, in lines."""
         self.size = 0
@@ -46,11 +49,6 @@ class Source:
         self.packed = False
         self._fd: int | None = None
         self._ours = False
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """The same for a file of ours while it is written, closed and compressed."""
-        return (self.path.parent, *self.name.key) if self.name is not None else (self.path,)
 
     def open(self) -> None:
         """Open the file, under the name that it has by now."""
@@ -132,24 +130,32 @@ class Source:
 
     def _member_after(self, at: int, stop: int) -> str | None:
         """The last time of the first member that begins after a position; None where there is none."""
-        member = member_in(self._read(at, 2 * MEMBER), at)
-        return None if member is None or member.start >= stop else member.last
+        member = self._next_member(at, stop)
+        return None if member is None else member.last
+
+    def _next_member(self, at: int, stop: int) -> Member | None:
+        size = MEMBER // 4
+        while at < stop:
+            data = self._read(at, size)
+            member = member_in(data, at)
+            if member is not None:
+                return member if member.start < stop else None
+            if len(data) < size:
+                return None
+            at += size - HEADER_SIZE + 1
+            size = min(size * 2, BLOCK)
+        return None
 
     def _members(self, at: int) -> Iterator[Member | None]:
         """The members from one on; None for a stretch that is none, being damaged or of another program."""
         while at < self.size:
             member = member_at(self._read(at, HEADER_SIZE), at)
-            yield member
-            while member is None:
-                at += 1
-                data = self._read(at, BLOCK)
-                member = member_in(data, at)
+            if member is None:
+                yield None
+                member = self._next_member(at + 1, self.size)
                 if member is None:
-                    if len(data) < BLOCK:
-                        return
-                    at += len(data) - HEADER_SIZE
-                else:
-                    yield member
+                    return
+            yield member
             at = member.stop
 
     # --- lines that hold some bytes ----------------------------------------------------------------------------
@@ -165,7 +171,7 @@ class Source:
         self.open()
         stop = self.size if stop is None else min(stop, self.size)
         if not self.packed:
-            return self._plain_with(needle, start, stop), stop
+            return self._plain_with(needle, start, stop)
         found: list[Line] = []
         if not self._ours:
             found += ((at, line) for at, (_, line) in enumerate(self.lines()) if needle in line)
@@ -179,7 +185,7 @@ class Source:
                 found += _matching(self._unpacked(member), needle, member.start << 32)
         return found, self.size
 
-    def _plain_with(self, needle: bytes, start: int, stop: int) -> list[Line]:
+    def _plain_with(self, needle: bytes, start: int, stop: int) -> tuple[list[Line], int]:
         found: list[Line] = []
         # What begins in this piece may end in the next one.
         buffer = bytearray(min(BLOCK, max(0, stop - start)) + len(needle) - 1)
@@ -187,8 +193,6 @@ class Source:
         while start < stop:
             wanted = min(BLOCK, stop - start)
             got = self._read_into(memoryview(buffer)[: wanted + len(needle) - 1], start)
-            if got <= 0:
-                break
             at = buffer.find(needle, max(0, after - start), got)
             while at >= 0:
                 line = self._line_at(start + at)
@@ -200,7 +204,7 @@ class Source:
                     after = line[0] + len(line[1])
                 at = buffer.find(needle, after - start, got)
             start += wanted
-        return found
+        return found, max(stop, after)
 
     def _read_into(self, view: memoryview, at: int) -> int:
         assert self._fd is not None
@@ -375,10 +379,26 @@ def sources(paths: list[Path]) -> list[Source]:
     return list(found.values())
 
 
-def _files(path: Path) -> list[Path]:
+def settled(paths: list[Path]) -> list[Source]:
+    """The same, listed until two lists agree: of a file that is renamed meanwhile, one may have neither name.
+
+    Raises:
+        OSError: As above.
+    """
+    found = sources(paths)
+    for _ in range(5):
+        before, found = found, sources(paths)
+        if {source.key for source in before} == {source.key for source in found}:
+            break
+    return found
+
+
+def _files(path: Path) -> Iterable[Path]:
     if path.is_dir():
         walk = os.walk(path, onerror=_unreadable)
-        return sorted(Path(folder, file) for folder, _, files in walk for file in files if is_log(file))
+        return map(
+            Path, sorted(os.path.join(folder, file) for folder, _, files in walk for file in files if is_log(file))
+        )
     if path.is_file():
         return [path]
     raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
