@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -236,14 +236,16 @@ def forbidden(path: str, what: str) -> object:
 class Dying:
     """Logs when it is collected: at any allocation, in the middle of a write too."""
 
-    count = 0
+    numbers = itertools.count(1)  # one after the other, whichever thread collects
+    gone: ClassVar[list[int]] = []
 
     def __init__(self) -> None:
         self.itself = self
 
     def __del__(self) -> None:
-        Dying.count += 1
-        logging.getLogger("dying").warning("collected %d", Dying.count)
+        number = next(Dying.numbers)
+        logging.getLogger("dying").warning("collected %d", number)
+        Dying.gone.append(number)
 
 
 def interrupted(folder: str, count: str, max_bytes: str) -> object:
@@ -252,9 +254,11 @@ def interrupted(folder: str, count: str, max_bytes: str) -> object:
     numbers = itertools.count(1)
 
     def handler(*_: object) -> None:
-        number = next(numbers)  # the handler may be interrupted too
+        number = next(numbers)
         structlog.get_logger().warning("signal", number=number)
         logging.getLogger("handler").warning("signal %d", number)
+        # Not by an interval: on a busy machine handlers would pile up in one another.
+        signal.setitimer(signal.ITIMER_REAL, 0.003)
 
     failed: list[str] = []
 
@@ -267,7 +271,7 @@ def interrupted(folder: str, count: str, max_bytes: str) -> object:
 
     gc.set_threshold(20)
     signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.003, 0.003)
+    signal.setitimer(signal.ITIMER_REAL, 0.003)
     thread = threading.Thread(target=work)
     thread.start()
     for number in range(int(count)):
@@ -277,11 +281,15 @@ def interrupted(folder: str, count: str, max_bytes: str) -> object:
     while thread.is_alive():
         thread.join(0.01)
     signal.setitimer(signal.ITIMER_REAL, 0)
-    gc.collect()
     gc.set_threshold(700)
+    for _ in range(100):
+        gc.collect()  # which does nothing while another thread does it
+        if len(Dying.gone) == int(count):
+            break
+        time.sleep(0.1)
     fail()
     sink.tidy(30)
-    return {"signals": next(numbers) - 1, "dying": Dying.count, "failed": failed}
+    return {"signals": next(numbers) - 1, "dying": len(Dying.gone), "failed": failed}
 
 
 def forked(folder: str, count: str) -> object:

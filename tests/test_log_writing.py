@@ -699,6 +699,34 @@ def test_forked_in_the_middle(tmp_path: Path) -> None:
 
 
 @needs_posix
+def test_a_shared_file_is_counted_too(tmp_path: Path) -> None:
+    """A call in a file that processes share is found without reading all of it, with what it logs after its end."""
+    file = tmp_path / "billing.jsonl"
+    configure_logging(file)
+    later: list[Callable[[], None]] = []
+
+    @ToolErrors()
+    def tool() -> None:
+        context = contextvars.copy_context()
+        later.append(lambda: context.run(structlog.get_logger().info, "after the end"))
+        structlog.get_logger().info("in the tool")
+        raise RuntimeError
+
+    fail()
+    with pytest.raises(ToolFailure) as caught:
+        tool()
+    later[0]()
+    fail()
+    assert caught.value.failure is not None
+    found = search(caught.value.failure.request_id, [file])
+    assert [record["event"] for record in found.records] == ["in the tool", "tool_failed", "after the end"]
+    assert not found.everything
+    assert [record["event"] for record in logs.records(tmp_path / "billing.late.jsonl")] == ["after the end"]
+    # Beside another program's file nothing is certain.
+    (tmp_path / "other.jsonl").write_text('{"event": "x"}\n')
+    assert search(caught.value.failure.request_id, [tmp_path]).everything
+
+
 @needs_posix
 @pytest.mark.parametrize("how", ["in the call", "with its id"])
 def test_lines_of_another_process(how: str, tmp_path: Path) -> None:

@@ -127,15 +127,14 @@ class _Search:
     def __init__(self, wanted: str, since: str, until: str) -> None:
         self.wanted, self.since, self.until = wanted, since, until
         self.parts: dict[object, _Part] = {}
+        self.counted: set[object] = set()
+        """The files whose lines count."""
 
     def take(self, source: Source, lines: list[Line]) -> None:
         for start, line in lines:
             part = self.parts.get(source.key)
             if part is None:
-                name = source.name
-                counts = name is not None and not name.late
-                process = (name.host, name.pid, source.path.parent) if name is not None and counts else None
-                part = self.parts[source.key] = _Part(process)
+                part = self.parts[source.key] = _Part(_writer(source) if source.key in self.counted else None)
             record = parse(line)
             if record is None:
                 part.skipped.add(start)
@@ -172,6 +171,12 @@ class _Search:
         skipped = sum(len(part.skipped) for part in parts) + sum(source.skipped for source in files)
         # What a server that passed the call on wrote is of use where the call's own lines are elsewhere.
         return Found(sorted(own or upstream, key=stamp_in), everything, skipped, len(files))
+
+
+def _writer(source: Source) -> object:
+    """Who wrote a file: the same for all files of a process in a folder."""
+    name = source.name
+    return source.key if name is None else (name.host, name.pid, source.path.parent)
 
 
 def _position(item: tuple[int, Record]) -> int:
@@ -294,16 +299,20 @@ def _look_near(state: _Search, files: list[Source], time: str) -> bool:
     then: list[Source] = []
     before: list[Source] = []
     after: list[Source] = []
+    is_alone = sum(not source.is_late for source in files) == 1
     for source in files:
         name = source.name
-        if name is None or name.late:
-            apart.append(source)  # what stands there is not counted
+        # Beside others, a file with a name of its own may be another program's.
+        if source.is_late or (name is None and not is_alone):
+            apart.append(source)
+            continue
+        state.counted.add(source.key)
+        if name is None or (name.first <= time and (name.last is None or name.last >= time)):
+            then.append(source)
         elif name.first > time:
             after.append(source)
-        elif name.last is not None and name.last < time:
-            before.append(source)
         else:
-            then.append(source)
+            before.append(source)
     # Those that were written at that time, all together; then those that came later.
     cursors = alive = [_Cursor(source, time) for source in then]
     while alive and not state.is_complete():

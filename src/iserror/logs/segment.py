@@ -74,6 +74,20 @@ def _long(time: str) -> str:
     return f"{time[:4]}-{time[4:6]}-{time[6:11]}:{time[11:13]}:{time[13:]}"
 
 
+FILE_SUFFIXES: Final = (".jsonl", ".ndjson", ".json", ".log", ".txt")
+"""What the name of a log file ends in that is not in a folder of ours."""
+
+
+def late_file(path: Path) -> Path:
+    """The file beside one that is not in a folder of ours, for what is logged under the id of a call that has ended."""
+    return path.with_name(f"{path.stem}.late{path.suffix}")
+
+
+def is_late(path: Path) -> bool:
+    """Whether a file is one for late lines."""
+    return path.name.removesuffix(COMPRESSED).rpartition(".")[0].endswith(".late")
+
+
 def is_log(name: str) -> bool:
     """Whether a file in a folder is taken for a log."""
     return name.endswith((SUFFIX, SUFFIX + COMPRESSED))

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from iserror.attempt import attempt
 from iserror.logs.housekeeping import Housekeeper, host_name
 from iserror.logs.record import TIMESTAMP_KEY, stamp
-from iserror.logs.segment import Name
+from iserror.logs.segment import FILE_SUFFIXES, Name, late_file
 
 _told: set[str] = set()
 
@@ -59,9 +59,6 @@ def stamped(body: str, time: str) -> str:
 def now() -> str:
     """The time, as the log writes it."""
     return stamp(time.time_ns())
-
-
-FILE_SUFFIXES: Final = (".jsonl", ".ndjson", ".json", ".log", ".txt")
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:
@@ -222,6 +219,8 @@ class FileSink:
             self._housekeeper: Housekeeper | None = Housekeeper(self.path, max_total_bytes, max_age)
         else:
             self._file = self._late = _Appender(lambda _: self.path, None)
+            if self.path.suffix in FILE_SUFFIXES:
+                self._late = _Appender(lambda _: late_file(self.path), None)
             self._housekeeper = None
         _sinks.add(self)
 
@@ -262,7 +261,7 @@ class FileSink:
         time = self._time()
         line = stamped(body, time)
         file = self._file
-        if self.is_folder:
+        if self._late is not self._file:
             # What no call counts, though it stands under the id of one: logged after its end, or by a worker process
             # that was given the id.
             if call.ended if call is not None else '"request_id": "' in body:

@@ -14,7 +14,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from iserror.logs.record import STAMP_LENGTH, time_of
-from iserror.logs.segment import COMPRESSED, HEADER_SIZE, MEMBER, Member, Name, inflate, is_log, member_at, member_in
+from iserror.logs.segment import (
+    COMPRESSED,
+    HEADER_SIZE,
+    MEMBER,
+    Member,
+    Name,
+    inflate,
+    is_late,
+    is_log,
+    late_file,
+    member_at,
+    member_in,
+)
 
 BLOCK: Final = 1 << 20
 MAX_LINE: Final = 64 << 20
@@ -39,6 +51,7 @@ class Source:
         folder = os.path.dirname(path)
         self.key: tuple[Any, ...] = (folder, *self.name.key) if self.name is not None else (folder, path.name)
         """The same for a file of ours while it is written, closed and compressed."""
+        self.is_late = is_late(path)
         self.skipped = 0
         """What was no record, in lines."""
         self.size = 0
@@ -400,7 +413,7 @@ def _files(path: Path) -> Iterable[Path]:
             Path, sorted(os.path.join(folder, file) for folder, _, files in walk for file in files if is_log(file))
         )
     if path.is_file():
-        return [path]
+        return [file for file in (path, late_file(path)) if file == path or file.is_file()]
     raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
 
 
