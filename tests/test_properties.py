@@ -338,6 +338,9 @@ async def test_sink_raises(raised: str, monkeypatch: pytest.MonkeyPatch) -> None
         def write(self, *args: object, **options: object) -> None:
             raise RAISED[raised]()
 
+        def close(self) -> None:
+            pass
+
     for name in ("file", "stderr"):
         monkeypatch.setattr(State, name, Sink())
     async with hosts.in_memory(hostile_server.make()) as call:
