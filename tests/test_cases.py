@@ -3,8 +3,8 @@
 C01 test_wire (crash_*), test_properties       C25 test_fastmcp.test_the_hosts_time_limit, test_cancel
 C02 here                                        C26 test_wire (group_*), test_cancel, here
 C03 test_logs.test_arguments, here              C28 test_signatures, test_registration
-C05 test_logs.test_exception                    C30 test_protocol.test_control_flow, test_client
-C06 test_logs.test_stdout_is_the_protocols      C31 here
+C05 test_logs.test_exception, test_log_writing  C30 test_protocol.test_control_flow, test_client
+C06 test_logs.test_stdout_is_the_protocols      C31 here, test_log_calls
 C08 test_properties ("a host's error of 1 MB")  C32 here, test_logs.test_traceparent_over_stdio
 C09 here                                        C33 here (the hook), C39 here (a tracker behind it)
 C11, C17 here

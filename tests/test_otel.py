@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -104,7 +106,7 @@ def everything(span: Any) -> str:
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("fn", CASES, ids=lambda fn: fn.__name__)
 async def test_the_server_span(fn: Any, masked: bool, exporter: InMemorySpanExporter) -> None:
-    """Each server span of a failed call is ERROR with the code as error.type, without a word of the exception."""
+    """Each server span of a failed call is ERROR with code and request id, without a word of the exception."""
     if masked and not hosts.IS_FASTMCP:
         pytest.skip("only fastmcp masks")
     server = new_server(**({"mask_error_details": True} if masked else {}))
@@ -112,7 +114,8 @@ async def test_the_server_span(fn: Any, masked: bool, exporter: InMemorySpanExpo
     server.tool()(fn)
     arguments, code = CASES[fn]
     async with hosts.in_memory(server) as call:
-        await call(fn.__name__, arguments)
+        answer = await call(fn.__name__, arguments)
+    request_id = re.findall(r"\b[0-9a-f]{12}7[0-9a-f]{19}\b", json.dumps(answer))[0]
     spans = [
         span
         for span in exporter.get_finished_spans()
@@ -121,6 +124,7 @@ async def test_the_server_span(fn: Any, masked: bool, exporter: InMemorySpanExpo
     assert spans
     for span in spans:
         assert (StatusCode.ERROR, code) == (span.status.status_code, (span.attributes or {}).get("error.type"))
+        assert request_id == (span.attributes or {}).get("iserror.request_id")
         assert [] == [event.name for event in span.events]
     for span in exporter.get_finished_spans():
         if span.kind is trace.SpanKind.CLIENT:
