@@ -281,16 +281,28 @@ def follow_crash(guarded: Side) -> list[str]:
     request_id = guarded.answers[-1].request_id or "none"
     headline("The crash's request id is all that an operator needs:\n")
     print(f"$ iserror trace {request_id} LOG\n")
-    command = [sys.executable, "-m", "iserror", "trace", request_id, str(guarded.log)]
-    trace = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECONDS)
-    print(textwrap.indent((trace.stdout + trace.stderr).rstrip(), "  "))
-    faults = []
-    if trace.returncode:
-        faults.append(f"iserror trace exited with {trace.returncode}")
+    trace, faults = run_command("trace", request_id, str(guarded.log))
     wanted = ["RuntimeError", "FileNotFoundError", "service.py", "export_report"]
-    faults += [f"iserror trace does not show {word!r}" for word in wanted if word not in trace.stdout]
-    faults += [f"iserror trace shows {secret!r}" for secret in CRASH_SECRETS if secret in trace.stdout]
+    faults += [f"iserror trace does not show {word!r}" for word in wanted if word not in trace]
+    faults += [f"iserror trace shows {secret!r}" for secret in CRASH_SECRETS if secret in trace]
     return faults
+
+
+def report(guarded: Side) -> list[str]:
+    """Ask what the failures say about the tools: the crash has no entry in the map, and here is one."""
+    headline("What the map of errors lacks, and which failures come again:\n")
+    print("$ iserror report LOG\n")
+    text, faults = run_command("report", str(guarded.log))
+    wanted = ["export_report", "INTERNAL_ERROR", "Crashes without an entry in the map: 1"]
+    return faults + [f"iserror report does not show {word!r}" for word in wanted if word not in text]
+
+
+def run_command(*arguments: str) -> tuple[str, list[str]]:
+    """Run and print a command of ours; what it says, and what is wrong."""
+    command = [sys.executable, "-m", "iserror", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=DEADLINE_SECONDS)
+    print(textwrap.indent((done.stdout + done.stderr).rstrip(), "  "))
+    return done.stdout, [f"iserror {arguments[0]} exited with {done.returncode}"] if done.returncode else []
 
 
 def follow_lookup(guarded: Side) -> list[str]:
@@ -316,6 +328,7 @@ async def demo(folder: Path) -> list[str]:
         faults = await make_calls(bare, guarded)
         faults += follow_crash(guarded)
         faults += follow_lookup(guarded)
+        faults += report(guarded)
     return faults
 
 
