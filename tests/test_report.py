@@ -221,7 +221,7 @@ def test_slowest() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    """200,000 failures, all of them different, take a few megabytes; what was left out is said."""
+    """40,000 failures, all of them different, take a few megabytes; what was left out is said."""
     sizes: list[int] = []
     tally = summary._Tally()
 
