@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import json
 import logging
+import logging.config
 import os
 import pty
 import random
@@ -25,11 +26,13 @@ import structlog
 
 from iserror import ToolErrors, ToolFailure, configure_logging, current_call, logs
 from iserror.call import new_request_id
+from iserror.fingerprint import fingerprint
 from iserror.logs import configure, housekeeping
 from iserror.logs.chain import LogHandler
 from iserror.logs.housekeeping import Housekeeper
 from iserror.logs.reader import search
 from iserror.logs.sink import FileSink
+from iserror.logs.summary import summarize
 from tests import hosts
 from tests.log_children import ESCAPES, body, command, duplicates, fail, run, sink_of
 from tests.log_files import (
@@ -1134,3 +1137,214 @@ def test_case_c05(tmp_path: Path) -> None:
     with pytest.raises(ToolFailure):
         ToolErrors()(tool)()
     assert "never-shown" not in "".join(line for file in log_files(tmp_path) for line in raw_lines(file))
+
+
+# --- hostile values --------------------------------------------------------------------------------------------
+
+
+class Awkward(dict[Any, Any]):
+    """Raises whatever is asked of it."""
+
+    def items(self) -> Any:
+        raise RuntimeError("no items")
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("no comparison")
+
+    __hash__ = object.__hash__
+
+
+class Key:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+def linked(count: int) -> dict[str, Any]:
+    """Objects that all lead to all others."""
+    rows: list[dict[str, Any]] = [{"id": number} for number in range(count)]
+    for row in rows:
+        row["peers"] = rows
+    return rows[0]
+
+
+AWKWARD: dict[str, Callable[[], Any]] = {
+    "a mapping that raises": Awkward,
+    "a key that raises": lambda: {Key(): 1},
+    "an object that raises": Key,
+    "a graph": lambda: linked(40),
+    "a million": lambda: list(range(1_000_000)),
+    "itself": lambda: (lambda held: held.append(held) or held)([]),
+    "a generator": lambda: (number for number in range(3)),
+}
+
+
+@pytest.mark.parametrize("by", ["structlog", "logging", "the message", "an id"])
+@pytest.mark.parametrize("value", AWKWARD)
+def test_an_awkward_value(value: str, by: str, tmp_path: Path, bare_root: Callable[[], None]) -> None:
+    """A value that cannot be shown costs its place in the line, and neither the line, its other fields nor a second."""
+    bare_root()
+    configure_logging(tmp_path)
+    thing = AWKWARD[value]()
+
+    @ToolErrors()
+    def tool() -> None:
+        if by == "structlog":
+            structlog.get_logger().warning("paid", order=7, thing=thing)
+        elif by == "logging":
+            logging.getLogger("shop").warning("paid", extra={"order": 7, "thing": thing})
+        elif by == "an id":
+            structlog.get_logger().warning("paid", order=7, request_id=thing)
+        else:
+            logging.getLogger("shop").warning(thing)
+        raise RuntimeError
+
+    with pytest.raises(ToolFailure) as caught:
+        tool()
+    assert caught.value.failure is not None
+    line, failed = logs.find(caught.value.failure.request_id, tmp_path)
+    assert (line["level"], failed["event"]) == ("warning", "tool_failed")
+    if by != "the message":
+        assert (line["event"], line["order"]) == ("paid", 7)
+    assert len(json.dumps(line)) < 200_000
+
+
+@pytest.mark.parametrize("room", [*range(930, 1_000, 6), *range(3_930, 4_000, 6), *range(15_930, 16_000, 6)])
+def test_a_secret_at_a_cut(room: int, tmp_path: Path) -> None:
+    """A long value is not cut in the middle of a secret, which would look like none."""
+    word = "Sup3rS3cret" + "Passw0rd"
+    text = "x" * room + f" postgres://u:{word}@h/db " + "y" * 20_000
+
+    class Row:
+        def __str__(self) -> str:
+            return text
+
+    configure_logging(tmp_path)
+    logging.getLogger("a").warning(text, extra={"text": text, "row": Row()})
+    structlog.get_logger().warning("x", stack=text, exception=text)
+    (file,) = log_files(tmp_path)
+    written = file.read_text()
+    assert written.count("\n") == 2
+    assert [part for part in (word, word[:12]) if part in written] == []
+
+
+@pytest.mark.parametrize("number", [10, 20, 25, 30, 40, 45, 50, 60])
+def test_level_of_a_record(number: int, tmp_path: Path, bare_root: Callable[[], None]) -> None:
+    """The level is the record's number, whatever a formatter or a program makes of its name."""
+    bare_root()
+
+    class Colours(logging.Filter):
+        def filter(self, record: logging.LogRecord) -> bool:
+            record.levelname = f"\x1b[31m{record.levelname}\x1b[0m"
+            return True
+
+    logger = logging.getLogger("coloured")
+    logger.addFilter(Colours())
+    try:
+        configure_logging(tmp_path, level="DEBUG")
+        logging.root.setLevel(logging.DEBUG)
+        logger.log(number, "said")
+    finally:
+        logger.filters.clear()
+    (line,) = logs.records(tmp_path)
+    assert line["level"] == ["debug", "info", "warning", "error", "critical"][min(number, 50) // 10 - 1]
+
+
+def test_a_record_is_no_line_of_ours(tmp_path: Path, bare_root: Callable[[], None]) -> None:
+    """What a caller sends and a tool logs as it is cannot pass for a failure in the report."""
+    bare_root()
+    configure_logging(tmp_path)
+    body = {"event": "tool_failed", "schema_version": 1, "tool": "pay", "code": "INTERNAL_ERROR", "mapped": False}
+    logging.getLogger("webhooks").warning(json.dumps(body))
+    logging.getLogger("webhooks").warning("x", extra={key: value for key, value in body.items() if key != "event"})
+    structlog.get_logger().warning(**body)
+    assert len(list(logs.records(tmp_path))) == 3
+    assert summarize(logs.records(tmp_path)).failures == 0
+
+
+def test_configured_over_the_log(tmp_path: Path, bare_root: Callable[[], None]) -> None:
+    """What configures logging and structlog after the log was does not cost its lines: the next server mends it."""
+    bare_root()
+    configure_logging(tmp_path)
+    logging.config.dictConfig({"version": 1, "disable_existing_loggers": False, "root": {"level": "INFO"}})
+    structlog.configure(
+        processors=[structlog.processors.JSONRenderer()], logger_factory=structlog.ReturnLoggerFactory()
+    )
+    ToolErrors().attach(hosts.new_server())
+    logging.getLogger("a").warning("by logging")
+    structlog.get_logger().warning("by structlog")
+    assert [record["event"] for record in logs.records(tmp_path)] == ["by logging", "by structlog"]
+
+
+def test_a_logger_that_propagates_after_all(tmp_path: Path, bare_root: Callable[[], None]) -> None:
+    """A record that passes two of our handlers is written once."""
+    bare_root()
+    logger = logging.getLogger("apart")
+    logger.propagate = False
+    logger.addHandler(logging.NullHandler())
+    try:
+        configure_logging(tmp_path)
+        logger.propagate = True
+        logger.warning("once")
+        configure_logging(tmp_path)
+        logger.warning("twice")
+    finally:
+        logger.handlers.clear()
+    assert [record["event"] for record in logs.records(tmp_path)] == ["once", "twice"]
+
+
+@needs_posix
+def test_files_that_others_put_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A named pipe in the place of the log or of the key is not waited for, and a link is not followed to a key."""
+    for name in ("log.jsonl", ".iserror-fingerprint-key"):
+        os.mkfifo(tmp_path / name)
+    configure_logging(tmp_path / "log.jsonl")
+    fail()
+    assert capsys.readouterr().err.count("results are not affected") == 1
+    assert fingerprint("tool", {}) is not None
+
+
+@pytest.mark.parametrize("path", ["/dev/stdout", "/dev/fd/1"])
+def test_stdout_is_no_log(path: str) -> None:
+    """A log that would go to stdout, which is the protocol, is refused, from the environment too."""
+    if not os.path.exists(path):
+        pytest.skip(f"no {path} here")
+    code = f"from iserror import configure_logging, ToolErrors\nToolErrors()\nconfigure_logging({path!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "ISERROR_LOG": path},
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    said = [line for line in done.stderr.splitlines() if line.startswith(("iserror: ", "ValueError: "))]
+    assert len(said) == 2
+    assert all("is stdout, which is the protocol" in line for line in said)
+
+
+def test_age_without_rotation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an age, a day's lines stand in a file of their own, and old ones go though no file is ever full."""
+    clock = [1_767_323_045 * 10**9]
+    monkeypatch.setattr("iserror.logs.sink.time", SimpleNamespace(time_ns=lambda: clock[0]))
+    log = FileSink(tmp_path, max_age=86_400)
+    log.write('{"event": "first"}')
+    clock[0] += 86_400 * 10**9
+    log.write('{"event": "second"}')
+    log.tidy(30)
+    (old,) = (file for file in log_files(tmp_path) if "first" in "".join(raw_lines(file)))
+    assert name_of(old).last is not None
+    os.utime(old, (1, 1))
+    clock[0] += 3_600 * 10**9
+    log.write('{"event": "third"}')
+    log.tidy(30)
+    assert [json.loads(line)["event"] for file in log_files(tmp_path) for line in raw_lines(file)] == [
+        "second",
+        "third",
+    ]

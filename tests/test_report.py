@@ -41,6 +41,7 @@ def failed(seconds: float = 0, **more: Any) -> dict[str, Any]:
         "timestamp": stamp(BASE + seconds),
         "level": "warning",
         "event": "tool_failed",
+        "schema_version": 1,
         "tool": "pay",
         "request_id": f"{int(seconds):032x}",
         "code": "INVOICE_NOT_FOUND",

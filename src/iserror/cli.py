@@ -27,6 +27,9 @@ _LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (0 found, 1 nothing found, 2 could not look, 3 several calls)."""
+    if sys.stdout is None:
+        _say("stdout is closed: there is nowhere to print to")
+        return CANNOT_LOOK
     parser = _parser()
     options, rest = parser.parse_known_args(argv)
     if any(text.startswith("-") for text in rest):
@@ -161,6 +164,9 @@ def _trace(options: argparse.Namespace) -> int:
     if found.skipped:
         _say(f"lines with this id that are no records: {found.skipped}")
     ids = _ids(found.records, wanted)
+    if wanted in ids and len(ids) > 1:  # others only begin with it
+        ids = {wanted: ids[wanted]}
+        found = found._replace(records=[record for record in found.records if wanted in map(record.get, _ID_KEYS)])
     if len(ids) > 1:
         _say(f"{len(ids)} calls begin with {options.id!r}: give more digits")
         _write(f"{full}  {line}\n" for full, line in ids.items())
@@ -180,11 +186,14 @@ def _trace(options: argparse.Namespace) -> int:
     return FOUND
 
 
+_ID_KEYS: Final = ("request_id", "trace_id", "upstream_request_id")
+
+
 def _ids(records: Iterable[Record], wanted: str) -> dict[str, str]:
     """The ids that begin with what was asked for, each with its first record on a line."""
     ids: dict[str, str] = {}
     for record in records:
-        for key in ("request_id", "trace_id", "upstream_request_id"):
+        for key in _ID_KEYS:
             value = record.get(key)
             if isinstance(value, str) and value.startswith(wanted):
                 ids.setdefault(printable(value), render_line(record))
@@ -199,19 +208,19 @@ def _tail(options: argparse.Namespace) -> int:
     from iserror.logs.follow import follow
 
     least = _LEVELS.index(options.level) if options.level else 0
-    for record in follow(paths_of(options.paths or None), options.count):
+
+    def is_wanted(record: Record) -> bool:
         level = record.get("level")
-        if (_LEVELS.index(level) if level in _LEVELS else 1) < least:
-            continue
-        if any(wanted is not None and record.get(key) != wanted for key, wanted in _filters(options)):
-            continue
+        return (
+            (_LEVELS.index(level) if level in _LEVELS else 1) >= least
+            and options.tool in (None, record.get("tool"))
+            and options.code in (None, record.get("code"))
+        )
+
+    for record in follow(paths_of(options.paths or None), options.count, is_wanted):
         _write([_json(record) if options.json else render_line(record) + "\n"])
         sys.stdout.flush()
     return FOUND
-
-
-def _filters(options: argparse.Namespace) -> tuple[tuple[str, str | None], ...]:
-    return ("tool", options.tool), ("code", options.code)
 
 
 # --- report --------------------------------------------------------------------------------------------------
@@ -236,7 +245,7 @@ def _report(options: argparse.Namespace) -> int:
     if options.html is not None:
         from iserror.logs.page import to_html
 
-        options.html.write_text(to_html(summary), encoding="utf-8")
+        _write_private(options.html, to_html(summary))
         _say(f"written to {options.html}")
     elif options.json:
         print(json.dumps(to_json(summary), ensure_ascii=True))
@@ -245,6 +254,19 @@ def _report(options: argparse.Namespace) -> int:
         width = shutil.get_terminal_size((100, 24)).columns
         _write(f"{line}\n" for line in to_text(summary, width, unicode=unicode))
     return FOUND
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner may read, as the log is, in place of what is there."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8") as opened:
+            opened.write(text)
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 _WORTH_A_BAR: Final = 32 << 20

@@ -17,13 +17,14 @@ from pydantic import ValidationError
 
 from iserror.attempt import attempt
 from iserror.problem import MAX_CHAIN, Group, came_from, members, text_of
-from iserror.redact import Redactor, current_redaction, redact_text
+from iserror.redact import Redactor, current_redaction, cut_short, redact_text
 from iserror.redact.rule import Profile
 
 MAX_FRAMES: Final = 60
 MAX_GROUP: Final = 50
 MAX_EXCEPTIONS: Final = 200
 MAX_TEXT: Final = 4_000
+_MAX_LONG: Final = 20_000
 MAX_DEPTH: Final = 8
 
 _OURS: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -94,14 +95,16 @@ class LogText:
 
 
 def long_log_text(text: str) -> str:
-    """A text as it may stand in the log: without secrets, 65,536 characters at most."""
+    """A text as it may stand in the log: without secrets, 20,000 characters at most."""
+    text = text if len(text) <= _MAX_LONG else cut_short(text, _MAX_LONG)
     return attempt(lambda: redact_text(text, profile=LogText.profile), "[redacted]")
 
 
 def log_text(text: str) -> str:
     """A text as it may stand in the log: without secrets, 4,000 characters at most."""
-    text = long_log_text(text)
-    return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + f"… [{len(text) - MAX_TEXT} more characters]"
+    rest = max(0, len(text) - 2 * MAX_TEXT)  # what is far beyond is not worth the redaction
+    text = long_log_text(cut_short(text, 2 * MAX_TEXT) if rest else text)
+    return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + f"… [{len(text) - MAX_TEXT + rest} more characters]"
 
 
 def _frames(tb: TracebackType | None) -> Iterator[dict[str, Any]]:

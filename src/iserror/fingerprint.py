@@ -64,7 +64,11 @@ def _stored_key() -> bytes:
     except OSError:
         pass  # it is there already, or the folder takes no files
     try:
-        stored = file.read_bytes()
+        # Not through a link, and not waiting for a named pipe: others may write to the folder too.
+        fd = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError:
         return fresh
+    with os.fdopen(fd, "rb") as opened:
+        owner = os.fstat(fd).st_uid
+        stored = opened.read(33) if owner == getattr(os, "geteuid", lambda: owner)() else b""
     return stored if len(stored) == 32 else fresh

@@ -25,7 +25,7 @@ from iserror.errormap import ErrorMap
 from iserror.failure import Effect, ToolFailure
 from iserror.problem import Problem, resolve, timeout
 from iserror.protocol import sanitized
-from iserror.report import report, report_finished
+from iserror.report import report, report_finished, report_given_up
 from iserror.returned import from_result, from_value
 
 if TYPE_CHECKING:
@@ -366,6 +366,8 @@ def finished(call: Call, result: Any) -> Any:
 def failure_for(call: Call, mine: bool, options: Options, exc: BaseException) -> BaseException:
     """What to raise for an exception: itself if it has to pass, else a `ToolFailure`."""
     if must_pass(exc):
+        if mine and call.parent is None:
+            report_given_up(call, exc)
         return exc
     if not mine and call.said(exc):
         return exc  # what `accepted` raised, or an inner run of the same body

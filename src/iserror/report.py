@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from iserror.attempt import attempt
 from iserror.call import Call
+from iserror.cancel import must_pass
 from iserror.errormap import BUILT_IN
 from iserror.excinfo import describe
 from iserror.failure import Failure, default_outcome, log_name
@@ -98,6 +99,12 @@ def report_cancelled(call: Call) -> None:
     """Log that a call ended because its caller gave it up: no failure, and no answer."""
     call.tell_kept()
     emit("info", "tool_cancelled", _line(call), call, final=call.parent is None)
+
+
+def report_given_up(call: Call, exc: BaseException) -> None:
+    """Log that a call which no client made was cancelled; an interrupt says nothing about it."""
+    if must_pass(exc) and not isinstance(exc, (KeyboardInterrupt, GeneratorExit)):
+        report_cancelled(call)
 
 
 def report_started(call: Call) -> None:

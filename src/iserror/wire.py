@@ -18,6 +18,8 @@ from iserror.attempt import attempt
 from iserror.call import Call
 from iserror.cancel import cancelled_by_scope, must_pass, task_now
 from iserror.failure import Failure, safe_line, safe_name
+from iserror.logs.chain import State
+from iserror.logs.configure import settle
 from iserror.problem import (
     Problem,
     ProtocolProblem,
@@ -65,6 +67,9 @@ async def serve(host: WireHost, call: Call, invoke: Callable[[], Awaitable[R]]) 
     Raises:
         Exception: The host's protocol error, or what has to pass (cancellation, the SDK's own errors).
     """
+    if State.unsettled:  # an HTTP server configures logging after everything else
+        State.unsettled = False
+        attempt(settle, None)
     result: Any = None
     ended: BaseException | None = None
     call.awaiting = True

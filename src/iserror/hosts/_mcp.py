@@ -16,7 +16,7 @@ from iserror.hosts import ATTACHED
 from iserror.problem import ProtocolProblem, raised_by_sdk, raised_in, validated_by_host
 from iserror.protocol import sanitized
 from iserror.redact import redact_text
-from iserror.report import report, report_finished
+from iserror.report import report, report_finished, report_given_up
 from iserror.toolrun import ToolHost, Views
 
 HOOKED: Final = "__iserror_hooked__"
@@ -96,6 +96,9 @@ def in_process(server: Any, guard: ToolErrors, name: object, arguments: object) 
             report(call)
         elif isinstance(call.problem, ProtocolProblem) and call.problem.exception is exc:
             raise sanitized(call, call.problem) from None
+        raise
+    except BaseException as exc:
+        report_given_up(call, exc)
         raise
     finally:
         call.leave()

@@ -7,8 +7,10 @@ stdout, and nothing here raises.
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, Final, TextIO
@@ -22,7 +24,7 @@ from iserror.excinfo import LogText, describe, log_text, long_log_text
 from iserror.failure import log_name
 from iserror.logs.record import printable
 from iserror.logs.sink import FileSink, StderrSink, now, stamped, tell_once
-from iserror.redact import redact
+from iserror.redact import cut_short, redact
 from iserror.render import format_chain
 
 EventDict = dict[str, Any]
@@ -37,6 +39,10 @@ class State:
     file: FileSink | None = None
     stderr: StderrSink | None = StderrSink()
     level: int = logging.INFO
+    over_logging = False
+    """Whether structlog, as its user configured it, makes records of logging."""
+    unsettled = False
+    """Whether something may have been configured over it since; the first call looks."""
     configured = False
     root_levels: tuple[int, int] | None = None
     """The root logger's level as it was, and as it was set to, where it was."""
@@ -104,16 +110,21 @@ def prepared(level: str, event: Mapping[str, Any], exc_info: object = None) -> E
     ids = _ids()
     for key in (*ids, "schema_version"):
         # What a caller calls `request_id` is not the call's: the operator finds both.
-        other = fields.pop(key, None)
-        if other is not None and other != ids.get(key):
+        other, own = fields.pop(key, None), ids.get(key)
+        if other is not None and other is not own and (type(other) is not type(own) or other != own):
             fields[f"event_{key}"] = other
     for key in ("level", "timestamp"):
         fields.pop(key, None)
-    line: EventDict = {"level": level, "event": log_text(text if isinstance(text, str) else repr(text)), **ids}
-    safe = redacted({key: _plain(value, 0) for key, value in fields.items()})
+    line: EventDict = {
+        "level": level,
+        "event": log_text(text if isinstance(text, str) else attempt(repr, _UNSEEN, text)),
+        **ids,
+    }
+    plain = _Plain()
+    safe = redacted({key: attempt(plain.of, _UNSEEN, value) for key, value in fields.items()})
     line.update(safe if isinstance(safe, dict) else {"fields": safe})
     if stack is not None:
-        line["stack"] = long_log_text(str(stack))
+        line["stack"] = long_log_text(attempt(str, _UNSEEN, stack))
     if exc is not None:
         line["exception"] = attempt(describe, [{"type": type(exc).__qualname__, "message": "", "frames": []}], exc)
     elif exception is not None:
@@ -138,7 +149,7 @@ def _ids() -> EventDict:
 
 
 def _key(key: object) -> str:
-    return key if isinstance(key, str) else str(key)
+    return key if type(key) is str else attempt(str, "(a key that cannot be shown)", key)
 
 
 def _exception(exc_info: object) -> BaseException | None:
@@ -149,23 +160,54 @@ def _exception(exc_info: object) -> BaseException | None:
 
 
 _DEPTH: Final = 8
-_MAX_VALUE: Final = 16_000
+_NODES: Final = 2_000
+_MAX_VALUE: Final = 4_000
 
 
-def _plain(value: Any, depth: int) -> Any:
-    """The value with what is no JSON as its text: the log is for people, who want the time and the path."""
-    kind = type(value)
-    if kind is str:
-        return value[:_MAX_VALUE]  # all of a line's values share what a redactor reads
-    if value is None or kind in (int, float, bool):
-        return value
-    if depth < _DEPTH and isinstance(value, Mapping):
-        return {_key(key): _plain(item, depth + 1) for key, item in value.items()}
-    if depth < _DEPTH and kind in (list, tuple, set, frozenset):
-        return [_plain(item, depth + 1) for item in value]
-    if hasattr(kind, "model_dump") or hasattr(kind, "__dataclass_fields__"):
-        return value
-    return attempt(str, f"({kind.__qualname__})", value)[:1_000]
+class _Plain:
+    """What is no JSON as text: the log is for people, who want the time and the path. Bounded for all of a line."""
+
+    def __init__(self) -> None:
+        self.left = _NODES
+        self.above: set[int] = set()
+
+    def of(self, value: Any, depth: int = 0) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            return "[redacted:size]"
+        kind = type(value)
+        if kind is str:
+            return _cut(value)
+        if value is None or kind in (int, float, bool):
+            return value
+        is_mapping = isinstance(value, Mapping)
+        if depth < _DEPTH and (is_mapping or kind in (list, tuple, set, frozenset)):
+            if id(value) in self.above:
+                return "[redacted:cycle]"
+            self.above.add(id(value))
+            try:
+                return self._mapping(value, depth) if is_mapping else self._items(value, depth)
+            finally:
+                self.above.discard(id(value))
+        if hasattr(kind, "model_dump") or hasattr(kind, "__dataclass_fields__"):
+            return value
+        return _cut(attempt(str, f"({kind.__qualname__})", value))
+
+    def _mapping(self, value: Mapping[Any, Any], depth: int) -> Any:
+        items = itertools.islice(value.items(), self.left + 1)
+        return {_key(key): attempt(self.of, _UNSEEN, item, depth + 1) for key, item in items}
+
+    def _items(self, value: Any, depth: int) -> Any:
+        return [attempt(self.of, _UNSEEN, item, depth + 1) for item in itertools.islice(value, self.left + 1)]
+
+
+_UNSEEN: Final = "(a value that cannot be shown)"
+_UNMADE: Final = "(a line that could not be made)"
+
+
+def _cut(text: str) -> str:
+    # With the word at the end: half of a secret looks like none.
+    return text if len(text) <= _MAX_VALUE else cut_short(text, _MAX_VALUE)
 
 
 def _without_locals(value: Any) -> Any:
@@ -202,7 +244,7 @@ class _Factory:
 
 
 def _prepare(_logger: object, method: str, event: MutableMapping[str, Any]) -> tuple[tuple[EventDict], dict[str, Any]]:
-    least = {"level": _method_level(method), "event": "(a line that could not be made)"}
+    least = {"level": _method_level(method), "event": _UNMADE, **attempt(_ids, {})}
     # No processor before this one adds a level or a time: what is called so is the caller's.
     given = {f"event_{key}" if key in ("level", "timestamp") else key: value for key, value in event.items()}
     return (attempt(prepared, least, _method_level(method), given),), {}
@@ -225,7 +267,10 @@ def configured_by_user() -> bool:
 
 def copy_to_log(_logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """A processor in a user's own configuration: writes the line to the log too, and passes it on as it is."""
-    attempt(_copy, None, _method_level(method), event)
+    if isinstance(event, Mapping):
+        attempt(_copy, None, _method_level(method), event)
+    else:
+        tell_once("copy", "your structlog's lines are texts before its last processor, and cannot be copied to the log")
     return event
 
 
@@ -240,6 +285,7 @@ def follow_structlog() -> str:
     config = structlog.get_config()
     made: object = attempt(config["logger_factory"], None, "iserror")
     if isinstance(made, logging.Logger):
+        State.over_logging = True
         return "structlog stays as you configured it, over logging"
     processors = config["processors"]
     if copy_to_log not in processors:
@@ -247,8 +293,12 @@ def follow_structlog() -> str:
             processors = list(processors)
             structlog.configure(processors=processors)
         # In place, and before the renderer: loggers that were made before hold this very list.
-        processors.insert(max(len(processors) - 1, 0), copy_to_log)
-    return "structlog stays as you configured it, its lines are copied to the log"
+        names = [type(processor).__name__ for processor in processors]
+        last = ("JSONRenderer", "LogfmtRenderer", "KeyValueRenderer", "ConsoleRenderer", "EventRenamer")
+        renderers = (index for index, name in enumerate(names) if name in last)
+        processors.insert(next(renderers, max(len(processors) - 1, 0)), copy_to_log)
+    to_stdout = " (which writes to stdout: over stdio that is the protocol)" if writes_to_stdout() else ""
+    return f"structlog stays as you configured it{to_stdout}, its lines are copied to the log"
 
 
 def unfollow_structlog() -> None:
@@ -268,7 +318,7 @@ def _to_user(level: str, event: str, fields: EventDict) -> bool:
             "your structlog configuration has no structlog.contextvars.merge_contextvars processor: what tools log "
             "will not carry request_id, trace_id and tool. Add it as the first processor.",
         )
-    if _writes_to_stdout(config["logger_factory"]):
+    if writes_to_stdout():
         tell_once("stdout", "your structlog configuration writes to stdout; the library's lines go to stderr instead")
         return False
     if "exception" in fields and not any(isinstance(p, structlog.processors.JSONRenderer) for p in processors):
@@ -281,9 +331,10 @@ def _to_user(level: str, event: str, fields: EventDict) -> bool:
     return True
 
 
-def _writes_to_stdout(factory: Callable[..., Any]) -> bool:
+def writes_to_stdout() -> bool:
+    """Whether structlog's lines go to stdout."""
     # A factory with a signature of its own makes loggers that are not ours to judge.
-    inner: object = attempt(factory, None, "iserror")
+    inner: object = attempt(structlog.get_config()["logger_factory"], None, "iserror")
     if isinstance(inner, logging.Logger):
         logger: logging.Logger | None = inner
         while logger is not None:
@@ -331,33 +382,51 @@ class LogHandler(logging.Handler):
         return found
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record; never raises."""
-        if record.levelno >= logging.WARNING or State.level < logging.INFO or not _is_the_hosts(record.name):
-            attempt(self._emit, None, record)
-
-    def _emit(self, record: logging.LogRecord) -> None:
-        extra = {key: value for key, value in vars(record).items() if key not in _STANDARD and key[:1] != "_"}
-        message = record.msg if isinstance(record.msg, dict) else attempt(record.getMessage, str(record.msg))
-        said = message if isinstance(message, dict) else _json_object(message)
-        # Of structlog over logging the message is the event, or the JSON of it.
-        event = dict(said) if said is not None and "event" in said else {"event": message}
-        event.pop("timestamp", None)
-        # A field of the caller's with one of these names hides neither.
-        extra = {f"event_{key}" if key in ("event", "logger") else key: value for key, value in extra.items()}
-        event = {"event": event.pop("event"), "logger": record.name, **extra, **event}
-        if record.stack_info:
-            event["stack"] = record.stack_info
-        if record.exc_text and not record.exc_info:
-            event["exception"] = record.exc_text
-        level = record.levelname.lower()
-        deliver(
-            prepared(level if level in _LEVELS else "info", event, record.exc_info), current.get(), stderr=self.stderr
-        )
+        """Write a record, once however many loggers it passes; never raises."""
+        if getattr(record, _TAKEN, False):
+            return
+        setattr(record, _TAKEN, True)
+        if record.levelno >= logging.WARNING or State.level < logging.INFO or not _is_the_hosts(record):
+            level = _level_of(record.levelno)
+            line = attempt(_prepared_record, None, level, record)
+            if line is None:
+                line = {"level": level, "event": _UNMADE, "logger": printable(record.name), **attempt(_ids, {})}
+            attempt(lambda: deliver(line, current.get(), stderr=self.stderr), None)
 
 
-def _is_the_hosts(logger: str) -> bool:
-    """Whether a logger is of a host, which notes every request at info level: successful calls log nothing."""
-    return logger.partition(".")[0].lower() in ("mcp", "fastmcp")
+_TAKEN: Final = "_iserror_taken"
+
+
+def _prepared_record(level: str, record: logging.LogRecord) -> EventDict:
+    extra = {key: value for key, value in vars(record).items() if key not in _STANDARD and key[:1] != "_"}
+    said = _structlog_event(record) if State.over_logging else None
+    event = said if said is not None else {"event": record.getMessage()}
+    event.pop("timestamp", None)
+    # A field of the caller's with one of these names hides neither.
+    extra = {f"event_{key}" if key in ("event", "logger") else key: value for key, value in extra.items()}
+    event = {"event": event.pop("event"), "logger": record.name, **extra, **event}
+    if record.stack_info:
+        event["stack"] = record.stack_info
+    if record.exc_text and not record.exc_info:
+        event["exception"] = record.exc_text
+    return prepared(level, event, record.exc_info)
+
+
+def _level_of(number: int) -> str:
+    return next((name for name, least in reversed(_LEVELS.items()) if number >= least), "debug")
+
+
+def _structlog_event(record: logging.LogRecord) -> EventDict | None:
+    """The event of a structlog that goes over logging: it is the message, or the message is the JSON of it."""
+    message = record.msg if isinstance(record.msg, dict) else _json_object(record.getMessage())
+    return dict(message) if message is not None and "event" in message else None
+
+
+def _is_the_hosts(record: logging.LogRecord) -> bool:
+    """Whether a host says this itself, which notes every request at info level: successful calls log nothing."""
+    top = record.name.partition(".")[0].lower()
+    folders = getattr(sys.modules.get(top), "__path__", ()) if top in ("mcp", "fastmcp") else ()
+    return any(record.pathname.startswith(os.path.join(folder, "")) for folder in folders)
 
 
 def _json_object(text: str) -> dict[str, Any] | None:
@@ -380,12 +449,9 @@ def console() -> Callable[[EventDict], str]:
     def render(event: EventDict) -> str:
         shown = {"timestamp": now()}
         for key, value in event.items():
-            if key == "exception":
-                shown[key] = (
-                    format_chain(value)
-                    if isinstance(value, list)
-                    else "\n".join(map(printable, str(value).splitlines()))
-                )
+            if key in ("exception", "stack"):
+                lines = map(printable, str(value).splitlines())
+                shown[key] = format_chain(value) if isinstance(value, list) else "\n".join(lines)
             elif key != "schema_version":
                 shown[printable(key)] = printable(value)
         return str(renderer(None, event["level"], shown))

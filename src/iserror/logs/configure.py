@@ -9,12 +9,14 @@ from typing import Final
 
 import structlog
 
+from iserror.attempt import attempt
 from iserror.excinfo import LogText
 from iserror.failure import check_choice
 from iserror.fingerprint import keep_key_in
 from iserror.logs import chain
 from iserror.logs.chain import LogHandler, State
 from iserror.logs.record import LOG_VARIABLE
+from iserror.logs.segment import FILE_SUFFIXES
 from iserror.logs.sink import FileSink, StderrSink, is_folder, tell, tell_once
 from iserror.redact.rule import Profile
 
@@ -54,7 +56,7 @@ def configure_logging(
     and `logging` gets one more handler. What was done is said in one line on stderr. Nothing is written to stdout.
     """
     number = logging.getLevelName(level.upper()) if isinstance(level, str) else level
-    if number not in _LEVELS:
+    if not isinstance(number, int) or number not in _LEVELS:
         raise ValueError(f"level {level!r} is not valid: use DEBUG, INFO, WARNING, ERROR or CRITICAL")
     check_choice("profile", profile, frozenset({"log", "model"}))
     if path is not None and not os.fspath(path):
@@ -66,6 +68,8 @@ def configure_logging(
         stderr = path is None
     if path is None and not stderr:
         raise ValueError("configure_logging needs somewhere to write: give a path, or leave stderr on")
+    if path is not None and attempt(_is_stdout, False, path):
+        raise ValueError(f"{os.fspath(path)!r} is stdout, which is the protocol over stdio: use stderr=True")
     age = max_age.total_seconds() if isinstance(max_age, timedelta) else max_age
     for what, value in (("max_bytes", max_bytes or None), ("max_total_bytes", max_total_bytes), ("max_age", age)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0):
@@ -80,7 +84,9 @@ def configure_logging(
     State.file = None if path is None else FileSink(path, limit, max_total_bytes, age)
     State.stderr = StderrSink(chain.console()) if stderr else None
     State.level, State.configured, LogText.profile = number, True, profile
-    keep_key_in(State.file.folder if State.file is not None else None)
+    State.unsettled = True
+    is_kept = State.file is not None and (State.file.is_folder or State.file.path.suffix in FILE_SUFFIXES)
+    keep_key_in(State.file.folder if State.file is not None and is_kept else None)
     done = [_structlog(), _logging()]
     where = (
         [] if State.file is None else [f"{State.file.path}{' (one file a process)' if State.file.is_folder else ''}"]
@@ -104,8 +110,19 @@ def prepare() -> None:
     from_environment()
     if not structlog.is_configured():
         chain.configure_structlog()
-    elif State.configured and State.file is not None and chain.configured_by_user():
-        chain.follow_structlog()  # it was configured after the log was
+    elif State.configured:
+        settle()
+
+
+def settle() -> None:
+    """Take up again what was configured over the log: structlog's processors, logging's handlers."""
+    if State.file is not None and chain.configured_by_user():
+        chain.follow_structlog()
+    _logging()
+
+
+def _is_stdout(path: str | os.PathLike[str]) -> bool:
+    return os.path.samestat(os.stat(path), os.fstat(1)) and not os.path.samefile(path, os.devnull)
 
 
 def _undo() -> None:
@@ -115,6 +132,7 @@ def _undo() -> None:
     if State.root_levels is not None and logging.root.level == State.root_levels[1]:
         logging.root.setLevel(State.root_levels[0])
     State.root_levels = None
+    State.over_logging = False
     for logger in _loggers():
         for handler in [found for found in logger.handlers if isinstance(found, LogHandler)]:
             logger.removeHandler(handler)
@@ -128,22 +146,29 @@ def _structlog() -> str:
 
 
 def _loggers() -> list[logging.Logger]:
-    """The root logger, and those that keep their records from it."""
+    """Every logger that there is, the root first."""
     named = list(logging.root.manager.loggerDict.values())
-    return [logging.root, *(found for found in named if isinstance(found, logging.Logger) and not found.propagate)]
+    return [logging.root, *(found for found in named if isinstance(found, logging.Logger))]
 
 
 def _logging() -> str:
-    """Add a handler to logging; records that another handler shows on stderr are not shown there twice."""
-    others = len(logging.root.handlers)
-    if State.file is None and others:
-        return f"logging stays as it is ({_count(others, 'handler')})"
-    if not others and logging.root.level in (logging.WARNING, logging.NOTSET):
+    """See to it that records come into the log, and are not shown on stderr where another handler does that."""
+    others = sum(not isinstance(handler, LogHandler) for handler in logging.root.handlers)
+    if not others and State.root_levels is None and logging.root.level in (logging.WARNING, logging.NOTSET):
         State.root_levels = logging.root.level, State.level
         logging.root.setLevel(State.level)  # as it comes
     for logger in _loggers():
-        if logger is logging.root or (logger.handlers and State.file is not None):
-            logger.addHandler(LogHandler(State.level, stderr=not logger.handlers))
+        theirs = any(not isinstance(handler, LogHandler) for handler in logger.handlers)
+        mine = next((handler for handler in logger.handlers if isinstance(handler, LogHandler)), None)
+        if mine is not None:
+            mine.stderr = not theirs
+        elif logger is logging.root:
+            if State.file is not None or not theirs:
+                logger.addHandler(LogHandler(State.level, stderr=not theirs))
+        elif theirs and not logger.propagate and State.file is not None:
+            logger.addHandler(LogHandler(State.level, stderr=False))
+    if State.file is None and others:
+        return f"logging stays as it is ({_count(others, 'handler')})"
     beside = f" beside {_count(others, 'handler')} of yours" if others else ""
     kept = logging.getLevelName(logging.root.level)
     below = f" (the root logger's level {kept} is yours)" if logging.root.level > State.level else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,15 +21,21 @@ _DONE: Final = -1
 Key = tuple[Any, ...]
 
 
+def _all(_: Record) -> bool:
+    return True
+
+
 class Follower:
     """The records that come into a log from now on.
 
     Args:
         paths: Files and folders; a folder may still be empty.
+        is_wanted: Says which; others are neither counted nor given.
     """
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    def __init__(self, paths: Sequence[Path], is_wanted: Callable[[Record], bool] = _all) -> None:
         self.paths = paths
+        self.is_wanted = is_wanted
         self.skipped = 0
         self._read: dict[Key, int] = {}
         """How far each file is read; of a compressed one, in its content."""
@@ -92,7 +98,7 @@ class Follower:
                 record = parse(line)
                 if record is None:
                     self.skipped += bool(line.strip())
-                else:
+                elif self.is_wanted(record):
                     yield record
             # Nothing comes into a compressed file any more.
             self._read[key] = _DONE if source.path.suffix == COMPRESSED else at
@@ -102,17 +108,18 @@ class Follower:
             source.close()
 
 
-def follow(paths: Sequence[Path], count: int) -> Iterator[Record]:
+def follow(paths: Sequence[Path], count: int, is_wanted: Callable[[Record], bool] = _all) -> Iterator[Record]:
     """Yield the last records of a log, and then each that comes, without end.
 
     Args:
         paths: Files and folders.
         count: How many of those that are there.
+        is_wanted: As for `Follower`.
 
     Raises:
         FileNotFoundError: A path that does not exist.
     """
-    follower = Follower(paths)
+    follower = Follower(paths, is_wanted)
     yield from follower.last(count)
     while True:
         yield from follower.new()

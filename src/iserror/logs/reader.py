@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from iserror.logs.record import FINAL, LOG_VARIABLE, Record, minted, parse, stamp_in, stamp_of, time_of
+from iserror.logs.record import FINAL, LOG_VARIABLE, Record, expanded, minted, parse, stamp_in, stamp_of, time_of
 from iserror.logs.source import Line, Source, settled, sources
 
 DEFAULT_PATH: Final = "logs"
@@ -86,7 +86,7 @@ def paths_of(path: Where | Iterable[Where] | None) -> list[Path]:
         named = os.environ.get(LOG_VARIABLE, "")
         path = named if named and named != "stderr" else DEFAULT_PATH
     given: list[Where] = [path] if isinstance(path, (str, os.PathLike)) else list(path)
-    return [Path(each).expanduser() for each in given] or paths_of(None)
+    return [expanded(each) for each in given] or paths_of(None)
 
 
 def as_id(text: str) -> str:
@@ -200,7 +200,7 @@ def search(wanted: str, paths: Sequence[Path], since: datetime | None = None, un
         FileNotFoundError: A path that does not exist.
     """
     state = _Search(wanted, stamp_of(since) if since else "", stamp_of(until) if until else "")
-    files = [source for source in sources(list(paths)) if _may_hold(source, state)]
+    files = [source for source in sources(list(paths)) if _may_hold(source, state.since, state.until)]
     time = minted(wanted) if since is None and until is None else None
     try:
         if time is not None and _look_near(state, files, time):
@@ -219,11 +219,11 @@ def search(wanted: str, paths: Sequence[Path], since: datetime | None = None, un
             source.close()
 
 
-def _may_hold(source: Source, state: _Search) -> bool:
+def _may_hold(source: Source, since: str, until: str) -> bool:
     name = source.name
     if name is None:
         return True
-    return not ((name.last is not None and name.last < state.since) or (state.until and name.first > state.until))
+    return not ((name.last is not None and name.last < since) or (until and name.first > until))
 
 
 def _start(source: Source, state: _Search) -> int:
@@ -238,7 +238,7 @@ def _start(source: Source, state: _Search) -> int:
 def _new_ones(paths: Iterable[Path], files: Iterable[Source], state: _Search) -> list[Source]:
     known = {source.key for source in files}
     found = sources([path for path in paths if path.exists()])
-    return [source for source in found if source.key not in known and _may_hold(source, state)]
+    return [source for source in found if source.key not in known and _may_hold(source, state.since, state.until)]
 
 
 def _look(state: _Search, source: Source, start: int) -> None:
@@ -347,7 +347,8 @@ class Stream:
 
     def __init__(self, paths: Sequence[Path], since: datetime | None = None, until: datetime | None = None) -> None:
         self.since, self.until = stamp_of(since) if since else "", stamp_of(until) if until else ""
-        self.sources = [source for source in settled(list(paths)) if self._may_hold(source)]
+        found = settled(list(paths))
+        self.sources = [source for source in found if _may_hold(source, self.since, self.until)]
         self.done = 0
         """Bytes of files read so far; `total` is that of all of them."""
         self.total = sum(source.weight() for source in self.sources)
@@ -357,12 +358,6 @@ class Stream:
     def skipped(self) -> int:
         """Lines so far that are no records."""
         return self._skipped + sum(source.skipped for source in self.sources)
-
-    def _may_hold(self, source: Source) -> bool:
-        name = source.name
-        if name is None:
-            return True
-        return not ((name.last is not None and name.last < self.since) or (self.until and name.first > self.until))
 
     def records(self, tool: str | None = None, code: str | None = None) -> Iterator[Record]:
         """Yield those of a tool, with a code, or all. One pass: what `done` counts starts only once."""

@@ -6,7 +6,9 @@ The one schema of the writing and the reading side. It imports nothing heavy: `i
 from __future__ import annotations
 
 import json
+import os
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any, Final
 
 SCHEMA_VERSION: Final = 1
@@ -26,6 +28,18 @@ _TORN: Final = 4
 
 FINAL: Final = frozenset({"tool_failed", "tool_finished", "protocol_error", "tool_cancelled"})
 """The events that may end a call; one that did has `lines`."""
+
+
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """The path with `~` as the home folder.
+
+    Raises:
+        ValueError: There is no such home folder.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise ValueError(f"the path {os.fspath(path)!r} has no home folder: write it without ~") from None
 
 
 def stamp(nanoseconds: int) -> str:

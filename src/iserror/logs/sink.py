@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 from iserror.attempt import attempt
 from iserror.logs.housekeeping import Housekeeper, host_name
-from iserror.logs.record import TIMESTAMP_KEY, stamp
+from iserror.logs.record import TIMESTAMP_KEY, expanded, printable, stamp
 from iserror.logs.segment import FILE_SUFFIXES, Name, late_file
 
 _told: set[str] = set()
@@ -31,7 +31,7 @@ def tell_once(key: str, text: str) -> None:
 
 def tell(text: str) -> None:
     """Say something to the operator on stderr; never raises."""
-    to_stderr(f"iserror: {text}\n")
+    to_stderr(f"iserror: {printable(text)}\n")
 
 
 def to_stderr(text: str) -> None:
@@ -64,7 +64,7 @@ def now() -> str:
 def is_folder(path: str | os.PathLike[str]) -> bool:
     """Whether a path names a folder: it is one, ends in a slash, or looks like no file and does not exist."""
     text = os.fspath(path)
-    full = Path(text).expanduser()
+    full = expanded(path)
     return (
         full.is_dir()
         or text.endswith((os.sep, "/"))
@@ -72,16 +72,22 @@ def is_folder(path: str | os.PathLike[str]) -> bool:
     )
 
 
+_HOUR: Final = len("2026-01-01T00")
 _RETRY: Final = 8
 """A file that cannot be rotated grows by another eighth before the next attempt."""
+
+
+# A named pipe without a reader is refused, not waited for.
+_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class _Appender:
     """One file that this process appends to: opened for the first line, and anew when it has gone."""
 
-    def __init__(self, path: Callable[[str], Path], max_bytes: int | None) -> None:
+    def __init__(self, path: Callable[[str], Path], max_bytes: int | None, *, daily: bool = False) -> None:
         self._path_at = path
         self._max_bytes = max_bytes
+        self._daily = daily
         self._limit = max_bytes
         self._pid = 0
         self._path = Path()
@@ -127,7 +133,9 @@ class _Appender:
                 self.close()
             elif self._limit is not None and (
                 # Not while its first line's time stands still: the next file would have its name.
-                (self._size + length > self._limit and time != self._first) or time < self._last
+                (self._size + length > self._limit and time != self._first)
+                or time < self._last
+                or (self._daily and time[:10] != self._first[:10])
             ):
                 self._rotate()
         if self.fd is not None:
@@ -159,7 +167,7 @@ class _Appender:
         self._pid = os.getpid()
         path = self._path_at(time)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        self.fd = os.open(path, _FLAGS if self._limit is None else _FLAGS | getattr(os, "O_NOFOLLOW", 0), 0o600)
         stat = os.fstat(self.fd)
         self._path, self._identity, self._size = path, (stat.st_dev, stat.st_ino), stat.st_size
         self._first, self._limit, self._torn = time, self._max_bytes, False
@@ -204,18 +212,20 @@ class FileSink:
         max_total_bytes: int | None = None,
         max_age: float | None = None,
     ) -> None:
-        self.path = Path(path).expanduser().absolute()
+        self.path = expanded(path).absolute()
         self.is_folder = is_folder(path)
         self.lost = 0
         """Lines lost since the sink last worked."""
         self._lock = threading.RLock()
         self._busy = False
         self._waiting: deque[tuple[str, Counted | None, bool]] = deque()
-        self._clock = ""
+        self._clock = self._tidied = ""
         if self.is_folder:
             # Without a limit too, a clock that is set back starts a new file.
-            self._file = _Appender(self._named(late=False), max_bytes or sys.maxsize)
-            self._late = _Appender(self._named(late=True), max_bytes or sys.maxsize)
+            # With an age, a file holds a day at most: it goes as a whole.
+            daily, limit = max_age is not None, max_bytes or sys.maxsize
+            self._file = _Appender(self._named(late=False), limit, daily=daily)
+            self._late = _Appender(self._named(late=True), limit, daily=daily)
             self._housekeeper: Housekeeper | None = Housekeeper(self.path, max_total_bytes, max_age)
         else:
             self._file = self._late = _Appender(lambda _: self.path, None)
@@ -278,7 +288,8 @@ class FileSink:
             call.ended = final
         if self.lost:
             attempt(self._resume, None, time)  # where the note finds no room, the next line tries again
-        if opened and self._housekeeper is not None:
+        if self._housekeeper is not None and (opened or time[:_HOUR] != self._tidied):
+            self._tidied = time[:_HOUR]
             self._housekeeper.wake()
         return line
 

@@ -328,7 +328,8 @@ class _Tally:
                 self.first = when
             if self.last is None or when > self.last:
                 self.last = when
-        event = record.get("event")
+        # Only lines of the library's own have a version; what others log may look like one.
+        event = record.get("event") if "schema_version" in record else None
         if event == "tool_failed":
             handled = record.get("handled")
             if handled:
