@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 
 from iserror import ToolErrors, ToolFailure, configure_logging
-from iserror.cli import main
+from iserror.cli import _write_private, main
+from iserror.logs.follow import Follower
 
 REQUEST = "0190163d8694739bb34aa4f8a1c7bd31"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -209,3 +211,45 @@ def test_end_to_end(tmp_path: Path) -> None:
     assert "error tool_failed\n" in done.stdout
     assert "  KeyError: 'no such key'\n" in done.stdout
     assert 'ToolErrors()(lambda: {}["no such key"])()' in done.stdout
+
+
+def test_a_longer_id_beside_the_whole_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A whole id is found though another program's id begins with it."""
+    path = tmp_path / "log.jsonl"
+    path.write_text(f"{json.dumps(RECORD)}\n{json.dumps({**RECORD, 'request_id': REQUEST + '-retry-1'})}\n")
+    assert main(["trace", REQUEST, str(path), "--json"]) == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [RECORD]
+
+
+def test_html_or_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A report is asked for in one form."""
+    (tmp_path / "log.jsonl").touch()
+    assert main(["report", str(tmp_path), "--html", str(tmp_path / "x.html"), "--json"]) == 2
+    assert capsys.readouterr() == ("", "iserror: give --html or --json, not both\n")
+
+
+def test_a_page_for_its_owner_only(tmp_path: Path) -> None:
+    """The page that is written is readable by its owner only, as the log is, in place of a link too."""
+    target, link = tmp_path / "target", tmp_path / "page.html"
+    target.write_text("another's")
+    link.symlink_to(target)
+    _write_private(link, "<html>")
+    assert (link.is_symlink(), link.read_text(), stat.S_IMODE(link.stat().st_mode)) == (False, "<html>", 0o600)
+    assert target.read_text() == "another's"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "target"]
+
+
+def test_a_closed_stdout() -> None:
+    """Without a stdout the command says so."""
+    code = "import os, sys; sys.stdout = None; from iserror.cli import main; sys.exit(main(['report', '.']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (2, "iserror: stdout is closed: there is nowhere to print to\n")
+
+
+def test_last_lines_that_are_wanted(tmp_path: Path) -> None:
+    """The lines that `tail` begins with are the last ones that pass its filters, however many others follow them."""
+    path = tmp_path / "log.jsonl"
+    others = [json.dumps({**RECORD, "level": "info", "event": "said"}) for _ in range(30)]
+    path.write_text("\n".join([json.dumps(RECORD), *others]) + "\n")
+    records = Follower([path], lambda record: record["level"] == "error").last(10)
+    assert records == [RECORD]

@@ -414,3 +414,55 @@ async def test_a_cancelled_call_did_not_finish(tmp_path: Path) -> None:
         await task
     assert "tool_started" in _events(tmp_path)
     assert "tool_finished" not in _events(tmp_path)
+
+
+@pytest.mark.anyio
+async def test_a_call_without_a_client_that_is_cancelled(lines: Lines) -> None:
+    """A decorated function, and a tool called in process, that are cancelled leave one line that ends the call."""
+    started = asyncio.Event()
+
+    @ToolErrors()
+    async def waits() -> None:
+        started.set()
+        await asyncio.sleep(60)
+
+    server = hosts.new_server()
+    ToolErrors().attach(server)
+
+    @server.tool()
+    async def slow() -> str:
+        started.set()
+        await asyncio.sleep(60)
+        return "done"
+
+    for work in (waits, lambda: server.call_tool("slow", {})):
+        started.clear()
+        task = asyncio.ensure_future(work())
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert [(line["event"], line["tool"], line["lines"]) for line in lines.read()] == [
+        ("tool_cancelled", "waits", 1),
+        ("tool_cancelled", "slow", 1),
+    ]
+
+
+@pytest.mark.anyio
+async def test_what_the_host_notes_of_every_request(lines: Lines, caplog: pytest.LogCaptureFixture) -> None:
+    """Successful calls log nothing, whatever the host notes at info level; a user's logger of a like name does."""
+    logging.root.setLevel(logging.INFO)
+    server = hosts.new_server()
+    ToolErrors().attach(server)
+
+    @server.tool()
+    def tool() -> str:
+        for name in ("mcp.mine", "fastmcp.billing", "mcp"):
+            logging.getLogger(name).propagate = True
+            logging.getLogger(name).info("paid")
+        return "done"
+
+    async with hosts.in_memory(server) as call:
+        await call("tool")
+    written = [json.loads(line) for file in lines.folder.glob("*.jsonl") for line in file.read_text().splitlines()]
+    assert sorted(line["logger"] for line in written) == ["fastmcp.billing", "mcp", "mcp.mine"]

@@ -1348,3 +1348,24 @@ def test_age_without_rotation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         "second",
         "third",
     ]
+
+
+def test_what_is_said_cannot_drive_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is said on stderr is one line of printable text, whatever stands in a path."""
+    configure_logging(tmp_path / "e\x1b[31mvil\n.jsonl")
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.endswith("\n")
+    assert err[:-1].isprintable()
+
+
+@pytest.mark.parametrize("path", ["~nobody-of-that-name/logs", "~nobody-of-that-name/x.jsonl"])
+def test_no_home(path: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A home folder that there is not is an error that names the path, and keeps no server from starting."""
+    with pytest.raises(ValueError, match="has no home folder"):
+        configure_logging(path)
+    monkeypatch.setenv("ISERROR_LOG", path)
+    ToolErrors()
+    assert "ISERROR_LOG is not used" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="has no home folder"):
+        logs.find("0" * 32)

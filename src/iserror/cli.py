@@ -230,6 +230,8 @@ def _report(options: argparse.Namespace) -> int:
     from iserror.logs.summary import summarize
     from iserror.logs.summary_text import to_json, to_text
 
+    if options.html is not None and options.json:
+        raise ValueError("give --html or --json, not both")
     if options.html is not None:
         from iserror.logs.page import plotly_js
 

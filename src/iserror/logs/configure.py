@@ -88,12 +88,10 @@ def configure_logging(
     is_kept = State.file is not None and (State.file.is_folder or State.file.path.suffix in FILE_SUFFIXES)
     keep_key_in(State.file.folder if State.file is not None and is_kept else None)
     done = [_structlog(), _logging()]
-    where = (
-        [] if State.file is None else [f"{State.file.path}{' (one file a process)' if State.file.is_folder else ''}"]
-    )
-    where += ["stderr"] if stderr else []
-    put = logging.getLevelName(number)
-    tell(f"logging to {' and '.join(where)}, level {put} and above; {'; '.join(filter(None, done))}")
+    where = ["stderr"] if stderr else []
+    if State.file is not None:
+        where.insert(0, f"{State.file.path}{' (one file a process)' if State.file.is_folder else ''}")
+    tell(f"logging to {' and '.join(where)}, level {logging.getLevelName(number)} and above; {'; '.join(done)}")
 
 
 def from_environment() -> None:
