@@ -423,9 +423,9 @@ def _structlog_event(record: logging.LogRecord) -> EventDict | None:
 
 
 def _is_the_hosts(record: logging.LogRecord) -> bool:
-    """Whether a host says this itself, which notes every request at info level: successful calls log nothing."""
+    """Whether a host or its HTTP server says this, which note every request at info level: a success logs nothing."""
     top = record.name.partition(".")[0].lower()
-    folders = getattr(sys.modules.get(top), "__path__", ()) if top in ("mcp", "fastmcp") else ()
+    folders = getattr(sys.modules.get(top), "__path__", ()) if top in ("mcp", "fastmcp", "uvicorn") else ()
     return any(record.pathname.startswith(os.path.join(folder, "")) for folder in folders)
 
 
