@@ -14,15 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from iserror.logs.reader import Found, Stream, as_id, paths_of, search
-from iserror.logs.record import LOG_VARIABLE, Record, minted, printable
+from iserror.logs.record import LEVELS, LOG_VARIABLE, Record, minted, printable
 from iserror.render import render, render_line
 
 if TYPE_CHECKING:
     from iserror.logs.clickhouse import ClickHouse
 
 FOUND, NOTHING, CANNOT_LOOK, SEVERAL = 0, 1, 2, 3
-
-_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -69,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Print the last lines of the log, then each that comes, across rotation and new processes.",
     )
     tail.add_argument("-n", dest="count", metavar="N", type=_count, default=10, help="lines to begin with (default 10)")
-    tail.add_argument("--level", choices=_LEVELS, help="only lines of this level and above")
+    tail.add_argument("--level", choices=LEVELS, help="only lines of this level and above")
     tail.add_argument("--tool", help="only lines of this tool")
     tail.add_argument("--code", help="only lines with this code")
     tail.add_argument("paths", metavar="PATH", nargs="*", help=_PATH)
@@ -207,12 +205,12 @@ def _ids(records: Iterable[Record], wanted: str) -> dict[str, str]:
 def _tail(options: argparse.Namespace) -> int:
     from iserror.logs.follow import follow
 
-    least = _LEVELS.index(options.level) if options.level else 0
+    least = LEVELS[options.level] if options.level else 0
 
     def is_wanted(record: Record) -> bool:
         level = record.get("level")
         return (
-            (_LEVELS.index(level) if level in _LEVELS else 1) >= least
+            (LEVELS.get(level, LEVELS["info"]) if isinstance(level, str) else LEVELS["info"]) >= least
             and options.tool in (None, record.get("tool"))
             and options.code in (None, record.get("code"))
         )

@@ -5,7 +5,20 @@
 
 from __future__ import annotations
 
-from iserror.logs.reader import find, records
+from typing import TYPE_CHECKING
+
 from iserror.logs.record import SCHEMA_VERSION, Record
 
+if TYPE_CHECKING:
+    from iserror.logs.reader import find, records
+
 __all__ = ["SCHEMA_VERSION", "Record", "find", "records"]
+
+
+def __getattr__(name: str) -> object:
+    # A server writes the log and does not read it.
+    if name in ("find", "records"):
+        from iserror.logs import reader
+
+        return getattr(reader, name)
+    raise AttributeError(f"module 'iserror.logs' has no attribute {name!r}")

@@ -22,14 +22,13 @@ from iserror.attempt import attempt
 from iserror.call import Call, current
 from iserror.excinfo import LogText, describe, log_text, long_log_text
 from iserror.failure import log_name
-from iserror.logs.record import printable
+from iserror.logs.record import LEVELS, printable
 from iserror.logs.sink import FileSink, StderrSink, now, stamped, tell_once
 from iserror.redact import cut_short, redact
 from iserror.render import format_chain
 
 EventDict = dict[str, Any]
 
-_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
 _METHODS: Final = {"warn": "warning", "exception": "error", "err": "error", "fatal": "critical", "msg": "info"}
 
 
@@ -68,7 +67,7 @@ def emit(level: str, event: str, fields: EventDict, call: Call | None = None, *,
 def _emit(level: str, event: str, fields: EventDict, call: Call | None, final: bool) -> bool:
     if not State.configured and configured_by_user() and attempt(_to_user, False, level, event, fields):
         return True
-    if _LEVELS[level] >= State.level:
+    if LEVELS[level] >= State.level:
         deliver({"level": level, "event": event, **fields}, call, final=final)
     return True
 
@@ -221,7 +220,7 @@ def _without_locals(value: Any) -> Any:
 
 def _method_level(method: str) -> str:
     name = _METHODS.get(method, method)
-    return name if name in _LEVELS else "info"
+    return name if name in LEVELS else "info"
 
 
 # --- structlog -----------------------------------------------------------------------------------------------
@@ -275,7 +274,7 @@ def copy_to_log(_logger: object, method: str, event: MutableMapping[str, Any]) -
 
 
 def _copy(level: str, event: Mapping[str, Any]) -> None:
-    if State.file is not None and _LEVELS[level] >= State.level:
+    if State.file is not None and LEVELS[level] >= State.level:
         given = {key: value for key, value in event.items() if key != "timestamp" and not key.startswith("_")}
         deliver(prepared(level, given), current.get(), stderr=False)
 
@@ -413,7 +412,7 @@ def _prepared_record(level: str, record: logging.LogRecord) -> EventDict:
 
 
 def _level_of(number: int) -> str:
-    return next((name for name, least in reversed(_LEVELS.items()) if number >= least), "debug")
+    return next((name for name, least in reversed(LEVELS.items()) if number >= least), "debug")
 
 
 def _structlog_event(record: logging.LogRecord) -> EventDict | None:

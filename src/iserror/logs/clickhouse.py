@@ -16,19 +16,17 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from iserror.logs.record import Record, parse, printable
+from iserror.logs.record import ID, LEVELS, Record, parse, printable
 
 TABLE: Final = "iserror_log"
 VARIABLE: Final = "CLICKHOUSE_PASSWORD"
 """The environment variable with the password, where the url has none."""
-LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 SHAPE: Final = f"clickhouse://USER:PASSWORD@HOST:PORT/DATABASE?table={TABLE}&secure=1"
 
 Query = tuple[str, dict[str, Any]]
 """A text for the server, and the values of its parameters: texts, whole numbers and lists of texts."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-_ID = re.compile(r"[0-9a-f]{4,32}")
 _DAY: Final = 86_400_000_000  # microseconds
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -124,7 +122,7 @@ def days(
         "until": _micros(until or datetime.max),
         "tools": [] if tool is None else [tool],
         "codes": [] if code is None else [code],
-        "levels": [] if level is None else list(LEVELS[LEVELS.index(level) :]),
+        "levels": [] if level is None else [name for name, least in LEVELS.items() if least >= LEVELS[level]],
     }
 
 
@@ -186,7 +184,7 @@ class ClickHouse:
             ClickHouseError: No server, or it refused.
             ImportError: The extra is not installed.
         """
-        if not _ID.fullmatch(wanted):
+        if not ID.fullmatch(wanted):
             return []
         found = list(self._read(by_id(self.table, wanted, since, until)))
         return found or list(self._read(by_upstream_id(self.table, wanted, since, until)))

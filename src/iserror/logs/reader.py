@@ -10,19 +10,29 @@ from __future__ import annotations
 
 import heapq
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from iserror.logs.record import FINAL, LOG_VARIABLE, Record, expanded, minted, parse, stamp_in, stamp_of, time_of
+from iserror.logs.record import (
+    FINAL,
+    ID,
+    LOG_VARIABLE,
+    SHORTEST_PREFIX,
+    Record,
+    expanded,
+    is_outside,
+    minted,
+    parse,
+    stamp_in,
+    stamp_of,
+    time_of,
+)
 from iserror.logs.source import Line, Source, settled, sources
 
 DEFAULT_PATH: Final = "logs"
 
-SHORTEST_PREFIX: Final = 4
-_ID = re.compile(r"[0-9a-f]{4,32}")
 
 Where = str | os.PathLike[str]
 _STEP: Final = 128 << 10
@@ -96,7 +106,7 @@ def as_id(text: str) -> str:
         ValueError: The text is neither.
     """
     wanted = text.strip().replace("-", "").lower()
-    if not _ID.fullmatch(wanted):
+    if not ID.fullmatch(wanted):
         raise ValueError(
             f"{text!r} is no id: {SHORTEST_PREFIX} to 32 hexadecimal digits of a request id or trace id are needed"
         )
@@ -140,7 +150,7 @@ class _Search:
                 part.skipped.add(start)
                 continue
             time = stamp_in(record)
-            if start in part.own or (self.since and time < self.since) or (self.until and time > self.until):
+            if start in part.own or is_outside(time, self.since, self.until):
                 continue
             if any(_begins(record.get(key), self.wanted) for key in ("request_id", "trace_id")):
                 part.own[start] = record
@@ -406,16 +416,15 @@ class Stream:
                 before = at
                 if not all(needle in line for needle in needles):
                     continue
-                if self.since or self.until:
-                    time = time_of(line)
-                    if time and (time < self.since or (self.until and time > self.until)):
-                        continue
+                early = time_of(line) if self.since or self.until else None
+                if early and is_outside(early, self.since, self.until):
+                    continue
                 record = parse(line)
                 if record is None:
                     self._skipped += bool(line.strip())
                     continue
                 time = stamp_in(record)
-                if (self.since and time < self.since) or (self.until and time > self.until):
+                if is_outside(time, self.since, self.until):
                     continue
                 if (tool is None or record.get("tool") == tool) and (code is None or record.get("code") == code):
                     yield time, record

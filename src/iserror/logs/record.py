@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,13 @@ SCHEMA_VERSION: Final = 1
 
 LOG_VARIABLE: Final = "ISERROR_LOG"
 """The environment variable that names the log, for who writes it and for who reads it: a file, a folder or `stderr`."""
+
+LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
+"""The levels of a line, the least first, with the standard library's numbers."""
+
+SHORTEST_PREFIX: Final = 4
+ID: Final = re.compile(rf"[0-9a-f]{{{SHORTEST_PREFIX},32}}")
+"""A request id or trace id as the log has it, or the first digits of one."""
 
 Record = dict[str, Any]
 
@@ -115,6 +123,11 @@ def stamp_in(record: Record) -> str:
         return stamp_of(datetime.fromisoformat(found.replace("Z", "+00:00")))
     except (ValueError, OverflowError):
         return ""
+
+
+def is_outside(time: str, since: str, until: str) -> bool:
+    """Whether a time is before the one or after the other; empty is no limit."""
+    return bool((since and time < since) or (until and time > until))
 
 
 def printable(value: object) -> str:

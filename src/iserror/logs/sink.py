@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 from iserror.attempt import attempt
 from iserror.logs.housekeeping import Housekeeper, host_name
-from iserror.logs.record import TIMESTAMP_KEY, expanded, printable, stamp
+from iserror.logs.record import SCHEMA_VERSION, TIMESTAMP_KEY, expanded, printable, stamp
 from iserror.logs.segment import FILE_SUFFIXES, Name, late_file
 
 _told: set[str] = set()
@@ -51,9 +51,12 @@ class Counted(Protocol):
     """Whether its last line is written. What is logged under its id after that stands apart."""
 
 
+_KEY: Final = TIMESTAMP_KEY.decode()
+
+
 def stamped(body: str, time: str) -> str:
     """A JSON object as a line of the log: with its time in front."""
-    return f'{{"timestamp": "{time}", {body[1:]}'
+    return f'{_KEY}{time}", {body[1:]}'
 
 
 def now() -> str:
@@ -313,7 +316,7 @@ class FileSink:
     def _resume(self, time: str) -> None:
         """Leave a note in the log of what it lacks, once it takes lines again."""
         lost = self.lost
-        note = f'{{"level": "warning", "event": "log_resumed", "schema_version": 1, "lost": {lost}}}'
+        note = f'{{"level": "warning", "event": "log_resumed", "schema_version": {SCHEMA_VERSION}, "lost": {lost}}}'
         self._file.append(time, _encoded(stamped(note, time)))
         self.lost = 0
         _told.discard(f"sink {self.path}")
@@ -378,5 +381,3 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
     os.register_at_fork(after_in_child=_after_fork)
-
-assert stamped("{}", "").startswith(TIMESTAMP_KEY.decode())
