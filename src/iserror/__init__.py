@@ -13,11 +13,15 @@ if TYPE_CHECKING:
     from iserror.failure import Failure, ToolFailure, quoted
     from iserror.guard import ToolErrors
     from iserror.logs.configure import configure_logging
+    from iserror.partial import Batch, ItemFailure, PartialResult
     from iserror.redact import Redactor, Rule, Safe, configure_redaction, redact_text
 
 __all__ = [
+    "Batch",
     "ErrorMap",
     "Failure",
+    "ItemFailure",
+    "PartialResult",
     "Redactor",
     "Rule",
     "Safe",
@@ -32,8 +36,11 @@ __all__ = [
 
 # Where each name is; it is imported when it is first used, so that `iserror trace` does not wait for pydantic.
 _MODULES = {
+    "Batch": "partial",
     "ErrorMap": "errormap",
     "Failure": "failure",
+    "ItemFailure": "partial",
+    "PartialResult": "partial",
     "Redactor": "redact",
     "Rule": "redact",
     "Safe": "redact",

@@ -13,12 +13,14 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from iserror.attempt import attempt, either
 from iserror.failure import MAX_TOOL_NAME, Effect, Failure, ToolFailure, log_name, safe_name
+from iserror.fingerprint import fingerprint
 from iserror.problem import MAX_CHAIN, Problem, ProtocolProblem, came_from, crash, leaves
 
 if TYPE_CHECKING:
@@ -114,6 +116,8 @@ class Call:
     failure: Failure | None = None
     escaped: BaseException | None = None
     missing: BaseException | None = None
+    incomplete: str | None = None
+    """The summary, where the body returned a partial result."""
     lines = 0
     ended = False
     """How many lines the log has of it, and whether the last one is among them; the log's sink counts."""
@@ -144,6 +148,11 @@ class Call:
         while call.parent is not None:
             call = call.parent
         return call
+
+    @cached_property
+    def fingerprint(self) -> str | None:
+        """What tells equal calls; hashed once, since each item of a batch may log it."""
+        return fingerprint(self.tool, self.arguments)
 
     @property
     def effect(self) -> Effect:
@@ -189,8 +198,8 @@ class Call:
             # A failed call's tracebacks lead back to it; without this cycle they go when the answer has gone.
             self.problem = self.failure = self.escaped = self.missing = None
 
-    def fail(self, problem: Problem) -> ToolFailure:
-        """Note what the call failed with, for the layers above, and make the exception that says it."""
+    def failure_of(self, problem: Problem) -> Failure:
+        """Say a problem of this call's tool."""
         about: dict[str, Any] = {
             "tool": safe_name(self.tool),
             "effect": self.effect,
@@ -199,8 +208,12 @@ class Call:
         }
         # Whatever value no check foresaw: the answer has to be valid.
         said = attempt(lambda: problem.failure(**about), None)
+        return said if said is not None else crash(RuntimeError()).failure(**about)
+
+    def fail(self, problem: Problem) -> ToolFailure:
+        """Note what the call failed with, for the layers above, and make the exception that says it."""
         self.problem = problem
-        self.failure = said if said is not None else crash(RuntimeError()).failure(**about)
+        self.failure = self.failure_of(problem)
         return ToolFailure.raised_for(self.failure, problem)
 
     def said(self, exc: BaseException) -> bool:

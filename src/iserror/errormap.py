@@ -50,6 +50,7 @@ BUILT_IN: Final[Mapping[str, Category]] = {
     "UNKNOWN_TOOL": "not_found",
     "TOOL_ERROR": "failed_precondition",
     "RETURNED_ERROR": "unknown",
+    "NOTHING_SUCCEEDED": "failed_precondition",
 }
 
 

@@ -87,7 +87,7 @@ _CHANGEABLE: Final = frozenset(
     {"invalid_argument", "not_found", "already_exists", "failed_precondition", "out_of_range", "aborted"}
 )
 
-_Line = Annotated[str, StringConstraints(min_length=1, max_length=MAX_MESSAGE, pattern=r"^[^\r\n]+$")]
+Line = Annotated[str, StringConstraints(min_length=1, max_length=MAX_MESSAGE, pattern=r"^[^\r\n]+$")]
 
 
 class Failure(BaseModel):
@@ -100,8 +100,8 @@ class Failure(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     code: Annotated[str, StringConstraints(min_length=3, max_length=64, pattern=CODE_PATTERN)]
-    message: _Line
-    hint: _Line | None = None
+    message: Line
+    hint: Line | None = None
     retryable: bool
     retry_after: Annotated[float, Field(ge=0, le=MAX_RETRY_AFTER, allow_inf_nan=False)] | None = None
     outcome: Outcome

@@ -23,6 +23,7 @@ from iserror.call import Call, current
 from iserror.cancel import must_pass
 from iserror.errormap import ErrorMap
 from iserror.failure import Effect, ToolFailure
+from iserror.partial import PartialResult
 from iserror.problem import Problem, resolve, timeout
 from iserror.protocol import sanitized
 from iserror.report import report, report_finished, report_given_up
@@ -353,6 +354,7 @@ def accepted(call: Call, result: Any) -> Any:
         problem = from_value(call.guard, call, result)
     if problem is not None:
         raise call.fail(problem)
+    call.incomplete = result.summary if isinstance(result, PartialResult) and not result.complete else None
     return result
 
 

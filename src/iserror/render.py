@@ -55,7 +55,7 @@ def render_line(record: Record) -> str:
         chain = record.get("exception")
         if isinstance(chain, list) and chain and isinstance(chain[0], dict):
             shown.append(f"{printable(chain[0].get('type', ''))}: {printable(chain[0].get('message', ''))[:200]}")
-        shown += [f"{key}={printable(record[key])}" for key in ("handled", "request_id") if record.get(key)]
+        shown += [f"{key}={printable(record[key])}" for key in ("item", "handled", "request_id") if record.get(key)]
     else:
         skipped = ("timestamp", "level", "event", "schema_version", "exception", "stack", "lines")
         shown += [f"{printable(key)}={printable(value)[:200]}" for key, value in record.items() if key not in skipped]

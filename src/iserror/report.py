@@ -10,9 +10,8 @@ from iserror.attempt import attempt
 from iserror.call import Call
 from iserror.cancel import must_pass
 from iserror.errormap import BUILT_IN
-from iserror.excinfo import describe
+from iserror.excinfo import describe, log_text
 from iserror.failure import Failure, default_outcome, log_name
-from iserror.fingerprint import fingerprint
 from iserror.logs.chain import emit, redacted
 from iserror.logs.record import SCHEMA_VERSION
 from iserror.logs.sink import tell_once
@@ -42,6 +41,18 @@ def report(call: Call, *, handled: str | None = None) -> None:
     if final:
         call.tell_kept()
     upstream = failure.request_id if problem.envelope is not None and failure.request_id != call.request_id else None
+    _report(call, "tool_failed", problem, failure, final=final, handled=handled, upstream_request_id=upstream)
+    if not handled:
+        mark_span(failure.code, call.request_id)
+
+
+def report_item(call: Call, problem: Problem, failure: Failure, item_id: object) -> None:
+    """Log the failure of one item of a call that goes on, and call the hook. The call's end is another line."""
+    call.root.told(problem)
+    _report(call, "item_failed", problem, failure, item=log_text(attempt(str, "", item_id)))
+
+
+def _report(call: Call, event: str, problem: Problem, failure: Failure, *, final: bool = False, **more: Any) -> None:
     line = _line(
         call,
         problem.exception,
@@ -51,19 +62,16 @@ def report(call: Call, *, handled: str | None = None) -> None:
         outcome=failure.outcome,
         mapped=problem.mapped,
         fields=list(problem.fields) or None,
-        handled=handled,
-        upstream_request_id=upstream,
+        **more,
     )
     if problem.refused:
         _hide_arguments(line, failure)
-    emit("error" if problem.is_crash else "warning", "tool_failed", line, call, final=final)
+    emit("error" if problem.is_crash else "warning", event, line, call, final=final)
     hook = call.guard.on_error
     if hook is not None:
         exception = problem.exception if problem.exception is not None else Exception(failure.text)
         if attempt(lambda: (hook(exception, failure),), None) is None:
             tell_once("on_error", "the on_error hook raised; results are not affected")
-    if not handled:
-        mark_span(failure.code, call.request_id)
 
 
 def report_protocol(call: Call, problem: ProtocolProblem, *, level: str = "warning") -> None:
@@ -157,9 +165,9 @@ def _line(call: Call, exc: BaseException | None = None, **more: Any) -> dict[str
         "protocol_version": call.protocol_version,
         **attempt(call.facts, {}),
         "duration_ms": round((time.perf_counter_ns() - call.started) / 1e6, 3),
-        "fingerprint": fingerprint(call.tool, arguments),
+        "fingerprint": call.fingerprint,
     }
-    if call.guard.log_arguments and arguments is not None:
+    if call.guard.log_arguments and arguments is not None and "item" not in more:  # not once an item
         line["arguments"] = redacted(dict(arguments))
     line.update(more)
     if exc is not None:

@@ -17,9 +17,10 @@ from iserror import returned
 from iserror.attempt import attempt
 from iserror.call import Call
 from iserror.cancel import cancelled_by_scope, must_pass, task_now
-from iserror.failure import Failure, safe_line, safe_name
+from iserror.failure import MAX_MESSAGE, Failure, safe_line, safe_name
 from iserror.logs.chain import State
 from iserror.logs.configure import settle
+from iserror.partial import PartialResult
 from iserror.problem import (
     Problem,
     ProtocolProblem,
@@ -31,7 +32,7 @@ from iserror.problem import (
     validated_by_host,
 )
 from iserror.protocol import INVALID_PARAMS, MAX_DATA, json_size, protocol_parts
-from iserror.redact import redact
+from iserror.redact import clean_line, redact
 from iserror.report import report, report_cancelled, report_finished
 
 R = TypeVar("R")
@@ -53,6 +54,12 @@ class WireHost(Protocol):
 
     def error_result(self, call: Call, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any]) -> Any:
         """The host's own error result."""
+
+    def led(self, result: Any, line: Callable[[object, str], str | None]) -> Any:
+        """A success with a line before its text, if `line` gives one for its structured content and first text.
+
+        The result itself stays as it is: a cache of a middleware may hold it.
+        """
 
     def protocol_error(self, code: int, message: str, data: Any) -> Any:
         """The exception that the host sends as this JSON-RPC error."""
@@ -111,11 +118,27 @@ def _settle(host: WireHost, call: Call, result: Any, ended: BaseException | None
             report(call, handled="recovered")
         if call.guard.calls:
             report_finished(call)
-        return result
+        return attempt(host.led, result, result, lambda structured, text: _lead(call, structured, text))
     problem = call.problem or _outside_the_tool(host, call, parts, ended)
     if problem is None:
         return ended if ended is not None else result
     return answer(host, call, problem)
+
+
+def _lead(call: Call, structured: object, text: str) -> str | None:
+    """The line that goes before the text of a success that is a partial result; None before any other.
+
+    Structured content tells what the result is, wherever it comes from (a cache, a proxied server). Without it, the
+    text has to be what the tool returned in this call, or the beginning of that.
+    """
+    summary: object = call.incomplete
+    if isinstance(structured, Mapping):
+        incomplete = structured.get("complete") is False and structured.keys() >= PartialResult.model_fields.keys()
+        summary = structured["summary"] if incomplete else None
+    elif '"summary"' not in text[:20]:
+        return None
+    line = clean_line(summary, MAX_MESSAGE) if isinstance(summary, str) else ""
+    return line if line and not text.startswith(line) else None
 
 
 def _outside_the_tool(

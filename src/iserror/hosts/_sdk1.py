@@ -49,6 +49,19 @@ class Wire:
             )
         )
 
+    def led(self, result: Any, line: Callable[[object, str], str | None]) -> Any:
+        root = getattr(result, "root", None)
+        if not isinstance(root, types.CallToolResult):
+            return result
+        first, rest = types.TextContent(type="text", text=""), root.content
+        if rest and isinstance(rest[0], types.TextContent):
+            first, rest = rest[0], rest[1:]
+        said = line(root.structuredContent, first.text)
+        if said is None:
+            return result
+        led = first.model_copy(update={"text": f"{said}\n{first.text}"})
+        return types.ServerResult(root.model_copy(update={"content": [led, *rest]}))
+
     def protocol_error(self, code: int, message: str, data: Any) -> Any:
         return McpError(types.ErrorData(code=code, message=message, data=data))
 

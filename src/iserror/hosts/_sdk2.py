@@ -63,6 +63,18 @@ class Wire:
                 result["_meta"]["io.modelcontextprotocol/serverInfo"] = info
         return ErrorResult(result)
 
+    def led(self, result: Any, line: Callable[[object, str], str | None]) -> Any:
+        content = result.get("content") if isinstance(result, dict) else None
+        if not isinstance(content, list):
+            return result
+        first, rest = {"type": "text", "text": ""}, content
+        if rest and rest[0].get("type") == "text":
+            first, rest = rest[0], rest[1:]
+        said = line(result.get("structuredContent"), first["text"])
+        if said is None:
+            return result
+        return {**result, "content": [{**first, "text": f"{said}\n{first['text']}"}, *rest]}
+
     def protocol_error(self, code: int, message: str, data: Any) -> Any:
         return MCPError(code, message, data)
 

@@ -31,6 +31,7 @@ LIBRARY_CODES: Final = frozenset(
         "UNKNOWN_TOOL",
         "TOOL_ERROR",
         "RETURNED_ERROR",
+        "NOTHING_SUCCEEDED",
     }
 )
 

@@ -122,6 +122,7 @@ class Summary:
     protocol_errors: int
     cancelled: int
     returned_errors: int
+    item_failures: int
     other: int
     undated: int
     handled: tuple[tuple[str, int], ...]
@@ -337,8 +338,12 @@ class _Tally:
                 self.handled[str(handled) if known else "otherwise"] += 1
                 return
             self.counts["failures"] += 1
-            if record.get("mapped") is False and record.get("code") == "INTERNAL_ERROR":
-                self._crash(record, when)
+            self._crash(record, when)
+        elif event == "item_failed":
+            # One call may have thousands, and did not fail itself: they are counted apart. A gap in the map is one.
+            self.counts["item_failures"] += 1
+            self._crash(record, when)
+            return
         elif event == "protocol_error":
             self.counts["protocol_errors"] += 1
         else:
@@ -382,6 +387,8 @@ class _Tally:
             pair.buckets = _merged(pair.buckets, factor)
 
     def _crash(self, record: Record, when: float | None) -> None:
+        if record.get("mapped") is not False or record.get("code") != "INTERNAL_ERROR":
+            return
         kind, place = _crashed(record.get("exception"))
         crash = self.types.entry(kind)
         if crash.see(self.turn, when, record):
@@ -407,6 +414,7 @@ class _Tally:
             protocol_errors=self.counts["protocol_errors"],
             cancelled=self.counts["tool_cancelled"],
             returned_errors=self.counts["error_returned"],
+            item_failures=self.counts["item_failures"],
             other=self.counts["other"],
             undated=self.counts["undated"],
             handled=tuple(sorted(self.handled.items())),

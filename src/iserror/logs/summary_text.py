@@ -23,6 +23,7 @@ def to_json(summary: Summary) -> dict[str, Any]:
         "protocol_errors": summary.protocol_errors,
         "cancelled": summary.cancelled,
         "returned_errors": summary.returned_errors,
+        "item_failures": summary.item_failures,
         "other": summary.other,
         "undated": summary.undated,
         "handled": dict(summary.handled),
@@ -296,6 +297,8 @@ def headline(summary: Summary) -> Iterator[str]:
     ]
     if summary.returned_errors:
         said.append(_count(summary.returned_errors, "returned error"))
+    if summary.item_failures:
+        said.append(_count(summary.item_failures, "failed item"))
     yield f"{', '.join(said)}; {_count(summary.other, 'other line')}"
     if summary.handled:
         how = ", ".join(f"{count:,} {name}" for name, count in summary.handled)
