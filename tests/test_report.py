@@ -78,6 +78,8 @@ def test_totals() -> None:
         {**failed(90), "event": "protocol_error", "code": "UNKNOWN_TOOL", "tool": "pya"},
         {**failed(91), "event": "tool_cancelled"},
         {**failed(92), "event": "error_returned"},
+        {**failed(93), "event": "item_failed"},
+        {**crashed("a.Gone", 94), "event": "item_failed"},
         {"event": "cache filled", "timestamp": stamp(BASE + 120)},
         {},
         None,
@@ -86,7 +88,8 @@ def test_totals() -> None:
         [],
     ]
     summed = summarize(records)
-    assert (summed.records, summed.failures, summed.protocol_errors) == (15, 2, 1)
+    assert (summed.records, summed.failures, summed.protocol_errors) == (17, 2, 1)
+    assert (summed.item_failures, [crash.type for crash in summed.unmapped]) == (2, ["a.Gone"])
     assert (summed.cancelled, summed.returned_errors, summed.other, summed.undated) == (1, 1, 6, 0)
     assert summed.handled == (("otherwise", 1), ("recovered", 1), ("retried", 2))
     assert (summed.first, summed.last) == (BASE, BASE + 120)
@@ -635,7 +638,16 @@ def test_json() -> None:
     found = json.loads(json.dumps(to_json(summarize(records))))
     assert list(found) == [
         *("schema_version", "period", "records", "failures", "protocol_errors", "cancelled", "returned_errors"),
-        *("other", "undated", "handled", "bucket_seconds", "buckets", "by_tool_and_code", "unmapped_count"),
+        *(
+            "item_failures",
+            "other",
+            "undated",
+            "handled",
+            "bucket_seconds",
+            "buckets",
+            "by_tool_and_code",
+            "unmapped_count",
+        ),
         *("unmapped", "loops", "slowest", "left_out"),
     ]
     assert found["period"] == {"first": "2026-01-02T03:04:05.000Z", "last": "2026-01-02T03:05:06.000Z"}

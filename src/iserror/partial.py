@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Annotated, Any, Final, Generic, TypeVar, cast
 
@@ -116,7 +117,8 @@ def _summary(succeeded: int, failed: Sequence[ItemFailure], more: str) -> str:
     if succeeded:
         tail.append("The rest is done: leave it out of any further call.")
     if unsure:
-        tail.append(f"Check the {_count(unsure)} that may have taken effect before any further call with them.")
+        them = "it" if unsure == 1 else "them"
+        tail.append(f"Check the {_count(unsure)} that may have taken effect before any further call with {them}.")
     if again:
         tail.append(f"Call again with only the {_count(again)} that may be repeated.")
     if not unsure and not again:
@@ -177,7 +179,7 @@ class Item(Generic[T]):
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> bool:
         if exc is None:
-            problem = attempt(from_result, None, self.value)
+            problem = attempt(_returned, None, self.value)
         else:
             problem = attempt(self._batch._problem, crash(exc), exc)
             if problem is None:
@@ -260,7 +262,15 @@ class Batch(Generic[T]):
         call = self._call
         maps = call.options.maps if call.options is not None else ()
         problem = resolve(exc, (*maps, *call.maps))
+        if call.said(exc):  # an inner run of the tool's own body: the call goes on without that
+            call.problem = call.failure = None
         return problem if isinstance(problem, Problem) else None
+
+
+def _returned(value: object) -> Problem | None:
+    """The problem if an item's value is the error result of another server's tool."""
+    problem = from_result(value)
+    return replace(problem, nested=True) if problem is not None else None
 
 
 def _unfinished() -> Problem:

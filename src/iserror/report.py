@@ -40,8 +40,7 @@ def report(call: Call, *, handled: str | None = None) -> None:
     final = handled is None and call.parent is None
     if final:
         call.tell_kept()
-    upstream = failure.request_id if problem.envelope is not None and failure.request_id != call.request_id else None
-    _report(call, "tool_failed", problem, failure, final=final, handled=handled, upstream_request_id=upstream)
+    _report(call, "tool_failed", problem, failure, final=final, handled=handled)
     if not handled:
         mark_span(failure.code, call.request_id)
 
@@ -53,6 +52,7 @@ def report_item(call: Call, problem: Problem, failure: Failure, item_id: object)
 
 
 def _report(call: Call, event: str, problem: Problem, failure: Failure, *, final: bool = False, **more: Any) -> None:
+    upstream = problem.envelope.request_id if problem.envelope is not None else None
     line = _line(
         call,
         problem.exception,
@@ -62,6 +62,7 @@ def _report(call: Call, event: str, problem: Problem, failure: Failure, *, final
         outcome=failure.outcome,
         mapped=problem.mapped,
         fields=list(problem.fields) or None,
+        upstream_request_id=upstream if upstream != call.request_id else None,
         **more,
     )
     if problem.refused:

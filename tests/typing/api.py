@@ -8,8 +8,11 @@ from datetime import timedelta
 from typing_extensions import assert_type
 
 from iserror import (
+    Batch,
     ErrorMap,
     Failure,
+    ItemFailure,
+    PartialResult,
     Redactor,
     Rule,
     Safe,
@@ -71,6 +74,16 @@ async def rows(count: int) -> AsyncIterator[int]:
     yield count
 
 
+@guard
+async def pay_all(ids: list[str]) -> PartialResult[int]:
+    batch: Batch[int] = Batch()
+    for invoice_id in ids:
+        with batch.item(invoice_id) as item:
+            item.value = len(invoice_id)
+    return batch.result(next_cursor="c", resume_token=None)
+
+
+assert_type(PartialResult[int](succeeded=[1]).failed, list[ItemFailure])
 assert_type(plain("x", verbose=True), int)
 checked_plain: Callable[[str], int] = plain
 checked_slow: Callable[[str], Awaitable[list[str]]] = slow
