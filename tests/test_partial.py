@@ -251,6 +251,21 @@ async def test_proxied_server() -> None:
         assert told(await call("pay_all", C35)) == (C35_SUMMARY, C35_RESULT)
 
 
+async def test_the_pages_example_runs() -> None:
+    """The first example of the documentation, with a service behind it, gives what the page says."""
+    source = (hosts.ROOT / "docs" / "partial-results.md").read_text().partition("```python\n")[2].partition("```")[0]
+    server = hosts.new_server()
+    GUARD.attach(server)
+
+    async def served(invoice_id: str) -> Receipt:
+        return pay(invoice_id)
+
+    exec(source, {"mcp": server, "guard": GUARD, "Receipt": Receipt, "pay": served})
+    async with hosts.in_memory(server) as call:
+        answer = await call("pay_invoices", {"invoice_ids": C35["ids"]})
+    assert told(answer) == (C35_SUMMARY, C35_RESULT)
+
+
 # --- the summary ---------------------------------------------------------------------------------------------
 
 
@@ -292,7 +307,7 @@ DONE = "The rest is done: leave it out of any further call."
         ),
         (0, [], {"resume_token": "r"}, 'More items follow: call again with resume_token "r".'),
         (0, [], {"next_cursor": ""}, "There were no items."),
-        (1, [], {"next_cursor": "n" * 61}, "1 item succeeded. More items follow: call again with the next_cursor of "
+        (1, [], {"next_cursor": "n" * 100}, "1 item succeeded. More items follow: call again with the next_cursor of "
          "this result."),
         (1, [], {"next_cursor": "a\nb"}, "1 item succeeded. More items follow: call again with the next_cursor of "
          "this result."),
@@ -652,14 +667,17 @@ def test_nothing_succeeded_and_more_to_come() -> None:
     """The message says what to call again with: the result that would have held it is not sent."""
 
     @GUARD
-    def tool() -> PartialResult[Any]:
+    def tool(cursor: str) -> PartialResult[Any]:
         batch: Batch[Any] = Batch()
         with batch.item("gone"):
             pay("gone")
-        return batch.result(next_cursor="p2")
+        return batch.result(next_cursor=cursor)
 
     with pytest.raises(ToolFailure, match='More items follow: call again with next_cursor "p2"'):
-        tool()
+        tool("p2")
+    with pytest.raises(ToolFailure, match="call again with the next_cursor in the details") as caught:
+        tool("p" * 150)
+    assert caught.value.details == {"next_cursor": "p" * 150}
 
 
 def test_long_words() -> None:

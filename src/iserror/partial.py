@@ -7,7 +7,7 @@ redaction as a failed call.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Annotated, Any, Final, Generic, TypeVar, cast
@@ -29,7 +29,8 @@ T = TypeVar("T")
 MAX_SUMMARY: Final = MAX_MESSAGE - 1
 MAX_LISTED: Final = 10
 MAX_ID: Final = 40
-MAX_TOKEN: Final = 60
+MAX_TOKENS: Final = 100
+MAX_DETAIL: Final = 200
 MAX_WORDS: Final = 200
 
 
@@ -92,7 +93,7 @@ class PartialResult(BaseModel, Generic[T]):
 
     @model_validator(mode="after")
     def _derive(self) -> Self:
-        more = _more(self.next_cursor, self.resume_token)
+        more = _more({"next_cursor": self.next_cursor, "resume_token": self.resume_token}, "of this result")
         # The model is frozen for everybody else.
         self.__dict__["complete"] = not self.failed and not more
         self.__dict__["summary"] = _summary(len(self.succeeded), self.failed, more)
@@ -100,8 +101,8 @@ class PartialResult(BaseModel, Generic[T]):
         return self
 
 
-def _count(number: int, what: str = "item") -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _count(number: int) -> str:
+    return "1 item" if number == 1 else f"{number} items"
 
 
 def _summary(succeeded: int, failed: Sequence[ItemFailure], more: str) -> str:
@@ -146,17 +147,16 @@ def _listed(head: str, failed: Sequence[ItemFailure], tail: str) -> str:
     return f"{head}{named}{f', and {left} more' if names and left else ''}.{tail}"
 
 
-def _more(next_cursor: str | None, resume_token: str | None) -> str:
-    """How to get what is yet to come; empty where nothing is."""
-    given = [_pointer(*pair) for pair in (("next_cursor", next_cursor), ("resume_token", resume_token)) if pair[1]]
-    return f"More items follow: call again with {' and '.join(given)}." if given else ""
-
-
-def _pointer(name: str, value: str | None) -> str:
-    """A token word for word, or where it stands if it is long or would not come through whole."""
-    if value and len(value) <= MAX_TOKEN and safe_line(value, empty="") == value:
-        return f"{name} {json.dumps(value, ensure_ascii=False)}"
-    return f"the {name} of this result"
+def _more(tokens: Mapping[str, str | None], where: str) -> str:
+    """How to get what is yet to come, empty where nothing is: a token word for word, or where it stands if it is long
+    or would not come through whole."""
+    given = {name: value for name, value in tokens.items() if value}
+    said: list[str] = []
+    for name, value in given.items():
+        shown = json.dumps(value, ensure_ascii=False)
+        whole = len(shown) <= MAX_TOKENS // len(given) and safe_line(value, empty="") == value
+        said.append(f"{name} {shown}" if whole else f"the {name} {where}")
+    return f"More items follow: call again with {' and '.join(said)}." if said else ""
 
 
 class Item(Generic[T]):
@@ -251,7 +251,8 @@ class Batch(Generic[T]):
         failures = [(item.id, item.failure) for item in items if item.failure is not None]
         failed = [_item_failure(item_id, failure) for item_id, failure in failures]
         if failed and len(failed) == len(items):
-            raise _nothing_succeeded(failed, [failure for _, failure in failures], _more(next_cursor, resume_token))
+            tokens = {"next_cursor": next_cursor, "resume_token": resume_token}
+            raise _nothing_succeeded(failed, [failure for _, failure in failures], tokens)
         succeeded = [item.value for item in items if item.failure is None]
         return PartialResult[T](succeeded=succeeded, failed=failed, next_cursor=next_cursor, resume_token=resume_token)
 
@@ -289,11 +290,16 @@ def _item_failure(item_id: object, failure: Failure) -> ItemFailure:
     )
 
 
-def _nothing_succeeded(failed: Sequence[ItemFailure], failures: Sequence[Failure], more: str) -> ToolFailure:
+def _nothing_succeeded(
+    failed: Sequence[ItemFailure], failures: Sequence[Failure], tokens: Mapping[str, str | None]
+) -> ToolFailure:
     first, alone = min(failures, key=_is_harmless), len(failed) == 1
     agree = len({failure.code for failure in failures}) == 1
     hints = {failure.hint for failure in failures}
     waits = [failure.retry_after for failure in failures if failure.retry_after is not None]
+    # Cut, a token would be another.
+    tokens = {name: value for name, value in tokens.items() if value and len(value) <= MAX_DETAIL}
+    more = _more(tokens, "in the details")
     words = safe_line(Safe(first.message), MAX_WORDS)
     tail = " ".join(filter(None, ("", words if alone else f"The first: {words}", more)))
     said = _listed("The only item failed" if alone else f"All {len(failed)} items failed", failed, f" {tail}")
@@ -305,4 +311,5 @@ def _nothing_succeeded(failed: Sequence[ItemFailure], failures: Sequence[Failure
         retryable=all(failure.retryable for failure in failures),
         retry_after=max(waits, default=None),
         outcome="not_applied" if all(failure.outcome == "not_applied" for failure in failures) else "unknown",
+        details={name: Safe(value) for name, value in tokens.items()},
     )

@@ -198,7 +198,7 @@ async def guarded_run(layer: Layer, arguments: Mapping[str, Any], run: Callable[
 
 def _begin(call: Call, layer: Layer, arguments: Mapping[str, Any]) -> None:
     tool = layer.tool
-    call.missing = call.incomplete = None
+    call.missing = None
     call.tool_arguments = arguments
     call.annotations = tool.annotations
     if not call.running:

@@ -328,6 +328,10 @@ def _notes(summary: Summary) -> Iterator[str]:
         notes.append(f"{summary.undated:,} failures had no time that could be read: in the counts, not in the chart.")
     if summary.returned_errors:
         notes.append(f"{summary.returned_errors:,} results read like errors, but were returned as successes.")
+    if summary.item_failures:
+        notes.append(
+            f"{summary.item_failures:,} items failed in calls that went on: only their crashes are in the tables."
+        )
     notes.append(f"{summary.other:,} lines of the log were of something else. Follow a request id with iserror trace.")
     yield "<footer>" + "".join(f"<p>{_escaped(note)}</p>" for note in notes) + "</footer>\n"
 
