@@ -326,7 +326,7 @@ def test_derived_whatever_is_passed() -> None:
     assert (result.complete, result.summary[:19]) == (False, "1 of 2 items failed")
     assert PartialResult[int].model_validate_json(result.model_dump_json()) == result
     assert PartialResult[int].model_validate(PartialResult(succeeded=[1], failed=[item_failure()])) == result
-    assert set(result.model_dump(exclude_unset=True)) == {"summary", "complete", "succeeded", "failed"}
+    assert set(PartialResult(succeeded=[1]).model_dump(exclude_unset=True)) == {"summary", "complete", "succeeded"}
     with pytest.raises(ValidationError):
         result.complete = True  # type: ignore[misc]
     with pytest.raises(ValidationError):
