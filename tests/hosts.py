@@ -140,6 +140,13 @@ async def in_memory(server: Any, **settings: Any) -> AsyncIterator[Call]:
 @contextlib.asynccontextmanager
 async def over_stdio(script: str, *arguments: str, errlog: Any = None) -> AsyncIterator[Call]:
     """Start a server script and connect the official client over stdio."""
+    async with sdk_stdio(script, *arguments, errlog=errlog) as session:
+        yield _caller(session.call_tool)
+
+
+@contextlib.asynccontextmanager
+async def sdk_stdio(script: str, *arguments: str, errlog: Any = None) -> AsyncIterator[Any]:
+    """The official client's session over stdio: `ClientSession` of mcp 1.x, `Client` of mcp 2.x."""
     from mcp import ClientSession, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
@@ -151,12 +158,12 @@ async def over_stdio(script: str, *arguments: str, errlog: Any = None) -> AsyncI
         if ON_SDK_1:
             async with transport as (read, write), ClientSession(read, write) as session:
                 await session.initialize()
-                yield _caller(session.call_tool)
+                yield session
         else:
             from mcp import Client
 
             async with Client(transport) as client:
-                yield _caller(client.call_tool)
+                yield client
 
 
 @contextlib.asynccontextmanager
@@ -164,21 +171,48 @@ async def over_http(script: str, *arguments: str) -> AsyncIterator[Call]:
     """Start a server script and connect the official client over streamable HTTP."""
     port = free_port()
     with serving_http(script, port, *arguments):
-        url = f"http://127.0.0.1:{port}/mcp"
-        if ON_SDK_1:
-            from mcp import ClientSession
-            from mcp.client import streamable_http
+        async with sdk_http(f"http://127.0.0.1:{port}/mcp") as session:
+            yield _caller(session.call_tool)
 
-            # The older name goes with a warning in later 1.x, the newer one is missing in earlier.
-            connect = getattr(streamable_http, "streamable_http_client", None) or streamable_http.streamablehttp_client
-            async with connect(url) as (read, write, _), ClientSession(read, write) as session:
-                await session.initialize()
-                yield _caller(session.call_tool)
-        else:
-            from mcp import Client
 
-            async with Client(url) as client:
-                yield _caller(client.call_tool)
+@contextlib.asynccontextmanager
+async def sdk_http(url: str) -> AsyncIterator[Any]:
+    """The official client's session over streamable HTTP."""
+    if ON_SDK_1:
+        from mcp import ClientSession
+        from mcp.client import streamable_http
+
+        # The older name goes with a warning in later 1.x, the newer one is missing in earlier.
+        connect = getattr(streamable_http, "streamable_http_client", None) or streamable_http.streamablehttp_client
+        async with connect(url) as (read, write, _), ClientSession(read, write) as session:
+            await session.initialize()
+            yield session
+    else:
+        from mcp import Client
+
+        async with Client(url) as client:
+            yield client
+
+
+@contextlib.asynccontextmanager
+async def fastmcp_stdio(script: str, *arguments: str) -> AsyncIterator[Any]:
+    """The fastmcp package's client over stdio."""
+    from fastmcp import Client
+    from fastmcp.client.transports import StdioTransport
+
+    command = [str(ROOT / script), *arguments]
+    transport = StdioTransport(sys.executable, command, env=dict(os.environ), keep_alive=False)
+    async with Client(transport) as client:
+        yield client
+
+
+@contextlib.asynccontextmanager
+async def fastmcp_http(url: str) -> AsyncIterator[Any]:
+    """The fastmcp package's client over streamable HTTP."""
+    from fastmcp import Client
+
+    async with Client(url) as client:
+        yield client
 
 
 def free_port() -> int:

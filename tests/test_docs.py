@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import subprocess
@@ -10,7 +11,7 @@ import sys
 import pytest
 
 import iserror
-from iserror import ErrorMap, Failure, ToolErrors, logs
+from iserror import ErrorMap, Failure, ToolErrors, client, logs
 from iserror.errormap import BUILT_IN
 from iserror.redact import DEFAULT_RULES
 from tests.hosts import HOST, ROOT
@@ -44,6 +45,18 @@ def test_every_argument_of_an_entry_is_in_the_reference(name: str) -> None:
 def test_every_field_is_on_the_wire_page(name: str) -> None:
     """A field of the envelope without a row on the wire page fails the build."""
     assert f"| `{name}` |" in _page("wire-format.md")
+
+
+@pytest.mark.parametrize("name", list(inspect.signature(client.ToolCaller).parameters)[1:])
+def test_every_limit_of_a_caller_is_on_the_agents_page(name: str) -> None:
+    """A parameter of `ToolCaller` without a row on the page for agent authors fails the build."""
+    assert f"| `{name}` |" in _page("agents.md")
+
+
+@pytest.mark.parametrize("name", [name for name in client.__all__ if name not in ("CallOutcome", "classify")])
+def test_every_outcome_is_on_the_agents_page(name: str) -> None:
+    """An outcome that the page for agent authors does not name fails the build."""
+    assert f"`{name}`" in _page("agents.md")
 
 
 @pytest.mark.parametrize(("code", "category"), list(BUILT_IN.items()))
@@ -97,7 +110,8 @@ def test_the_readme_server_runs() -> None:
     assert "[get_invoice failed; change the call first; request_id: " in done.stdout
 
 
-def test_the_tutorial_is_valid_python() -> None:
-    """Every Python block of the tutorial compiles."""
-    for source in re.findall(r"```python\n(.*?)```", _page("tutorial.md"), re.DOTALL):
-        compile(source, "tutorial", "exec")
+@pytest.mark.parametrize("name", ["tutorial.md", "agents.md"])
+def test_a_page_is_valid_python(name: str) -> None:
+    """Every Python block of the page compiles."""
+    for source in re.findall(r"```python\n(.*?)```", _page(name), re.DOTALL):
+        compile(source, name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)

@@ -44,6 +44,20 @@ def test_the_demo_shows_what_it_expects() -> None:
     )
 
 
+@pytest.mark.timeout(120)
+def test_the_agent_loop_ends_as_it_expects() -> None:
+    """The agent's loop exits with 0 only if every wish ended as its list says."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples/agent_loop.py")], capture_output=True, text=True, timeout=110
+    )
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["All of it as expected."]), (
+        done.stdout + done.stderr
+    )
+    assert "Tools with a similar name: get_invoice" in done.stdout
+    assert "pay_invoice(invoice_id='INV-1004', amount=1999) (2 times)" in done.stdout
+    assert "Not sent: export_report failed 3 times with exactly these arguments" in done.stdout
+
+
 @pytest.mark.anyio
 async def test_the_service_over_http(tmp_path: Path, upstream: str) -> None:
     """Over HTTP a read finds its invoice, the upstream logs its request id, and a lost payment forbids a repeat."""

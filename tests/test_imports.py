@@ -21,6 +21,16 @@ def test_no_host_is_loaded() -> None:
     assert run(code) == "[]\n"
 
 
+def test_the_clients_side_is_not_loaded() -> None:
+    """A server loads neither the client's side nor what that needs."""
+    code = """
+import sys, iserror
+iserror.ToolErrors(), iserror.PartialResult, iserror.Batch
+print([name for name in sys.modules if name.startswith(('iserror.client', 'tenacity', 'redis'))])
+"""
+    assert run(code) == "[]\n"
+
+
 def test_a_guard_without_a_host() -> None:
     """A guarded function fails as it should in a process that has loaded no host, and none is loaded for it."""
     code = """

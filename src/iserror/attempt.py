@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVarTuple, Unpack
@@ -26,6 +26,9 @@ def attempt(look: Callable[[Unpack[Ts]], T], otherwise: D, *args: Unpack[Ts]) ->
 
 def either(thing: object, name: str, older: str) -> Any:
     """An attribute of an SDK's object, under its 2.x name or else its 1.x one; None if it has neither."""
-    found = getattr(thing, name, None)
-    # The older name second: fastmcp 4 warns when it is read from the newer class.
-    return getattr(thing, older, None) if found is None else found
+    found = getattr(thing, name, _NOT_THERE)
+    # Only where the newer one is not there: fastmcp 4 warns when the older is read from the newer class.
+    return getattr(thing, older, None) if found is _NOT_THERE else found
+
+
+_NOT_THERE: Final = object()

@@ -124,13 +124,14 @@ class Failure(BaseModel):
     def from_wire(cls, envelope: object) -> Failure | None:
         """Read an envelope that came from outside; anything that is not a valid one gives None.
 
-        Its texts are redacted and cleaned again: the sender is not this process.
+        Its texts are redacted and cleaned again: the sender is not this process. Fields that a later version of
+        the library may add are left out.
         """
         return attempt(cls._read, None, envelope) if isinstance(envelope, Mapping) else None
 
     @classmethod
     def _read(cls, envelope: Mapping[str, Any]) -> Failure:
-        sent = cls.model_validate(dict(envelope))
+        sent = cls.model_validate({name: value for name, value in envelope.items() if name in cls.model_fields})
         texts = {
             "message": safe_line(sent.message),
             "hint": safe_line(sent.hint) if sent.hint else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
+from typing import Any
 
 from typing_extensions import assert_type
 
@@ -23,6 +24,19 @@ from iserror import (
     current_call,
     quoted,
     redact_text,
+)
+from iserror.client import (
+    CallOutcome,
+    ContractBroken,
+    InputRequired,
+    NotSent,
+    OutcomeUnknown,
+    ProtocolFailed,
+    Succeeded,
+    ToolCaller,
+    ToolFailed,
+    UrlElicitationRequired,
+    classify,
 )
 from iserror.redact import redact
 
@@ -126,3 +140,33 @@ configure_redaction(own, pii=True)
 assert_type(quoted({"any": "thing"}, 80), str)
 assert_type(redact(["x"]), object)
 ToolFailure("NO_FILE", Safe("Nothing at /srv/x."), details={"path": Safe("/srv/x")})
+
+
+def said(outcome: CallOutcome) -> str:
+    match outcome:
+        case Succeeded(partial=missing):
+            assert_type(missing, PartialResult[Any] | None)
+            return outcome.text
+        case ToolFailed(failure):
+            assert_type(failure, Failure | None)
+            assert_type(outcome.retryable, bool | None)
+            return outcome.report
+        case ProtocolFailed(code, message):
+            assert_type(code, int)
+            assert_type(outcome.closest, tuple[str, ...])
+            return message
+        case OutcomeUnknown(repeatable=repeatable):
+            assert_type(repeatable, bool)
+            return outcome.report
+        case NotSent(last=last):
+            assert_type(last, CallOutcome | None)
+            return outcome.report
+        case InputRequired() | UrlElicitationRequired() | ContractBroken():
+            return outcome.report
+
+
+async def call(session: object) -> None:
+    caller = ToolCaller(session, idempotency_keys={"pay": "key"}, max_attempts=2)
+    assert_type(await caller.call("pay", {"amount": 1}), CallOutcome)
+    assert_type(classify(b"{}", jsonrpc_id=1, catalogue=["pay"]), CallOutcome)
+    assert_type(caller.run_id, str)

@@ -1,0 +1,310 @@
+"""From what a client received, or what was raised at it, to what came of the call.
+
+The status is read from the protocol's fields alone; no word of a text changes it. Every form is first brought
+into the one that went over the wire, so that the same answer means the same through each client library.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from iserror.attempt import attempt, either
+from iserror.client.outcome import (
+    CallOutcome,
+    ContractBroken,
+    InputRequired,
+    NotSent,
+    OutcomeUnknown,
+    ProtocolFailed,
+    Succeeded,
+    ToolFailed,
+    UrlElicitationRequired,
+)
+from iserror.failure import Failure, safe_line
+from iserror.partial import PartialResult
+from iserror.problem import URL_ELICITATION_REQUIRED, Group, leaves, protocol_error_data, text_of
+from iserror.redact import redact
+from iserror.returned import FAILURE_KEY
+
+INVALID_PARAMS: Final = -32602
+
+
+def classify(
+    x: object, *, jsonrpc_id: str | int | None = None, tool: str | None = None, catalogue: Iterable[str] = ()
+) -> CallOutcome:
+    """Say what came of a `tools/call`.
+
+    Args:
+        x: A JSON-RPC response as a dict or as bytes of JSON; a `CallToolResult` of mcp 1.x, mcp 2.x or fastmcp,
+            or an input-required result; or an exception that one of their clients raised.
+        jsonrpc_id: The id of the request, to be compared with that of a JSON-RPC response; None compares nothing.
+        tool: The name that was called; unsaid, it is read from an unknown tool's error message.
+        catalogue: The names of the tools that there are, for `ProtocolFailed.closest`.
+
+    Raises:
+        TypeError: `x` is none of these, or is an exception that is no failure of the call (a cancellation, an
+            interrupt): let it pass.
+    """
+    if isinstance(x, (bytes, bytearray)):
+        return _of_bytes(bytes(x), jsonrpc_id, tool, catalogue)
+    if isinstance(x, Mapping):
+        return _of_message(x, jsonrpc_id, tool, catalogue)
+    if isinstance(x, BaseException):
+        if not all(isinstance(leaf, Exception) for leaf in leaves(x)):
+            raise TypeError(f"{type(x).__name__} is no failure of a call: let it pass")
+        return _of_exception(x, tool, catalogue)
+    wire = _wire_form(x)
+    if wire is None:
+        raise TypeError(
+            f"cannot classify {type(x).__module__}.{type(x).__qualname__}: pass a JSON-RPC response (dict or bytes), "
+            "a CallToolResult, or the exception that the client raised"
+        )
+    return _of_result(wire)
+
+
+# --- what was received ---------------------------------------------------------------------------------------
+
+
+def _of_bytes(data: bytes, jsonrpc_id: object, tool: str | None, catalogue: Iterable[str]) -> CallOutcome:
+    try:
+        message = json.loads(data)
+    except (ValueError, RecursionError):
+        return ContractBroken("it is no JSON")
+    return _of_message(message, jsonrpc_id, tool, catalogue)
+
+
+def _of_message(message: object, jsonrpc_id: object, tool: str | None, catalogue: Iterable[str]) -> CallOutcome:
+    """A JSON-RPC response (JSON-RPC 2.0, section 5)."""
+    if not isinstance(message, Mapping):
+        return ContractBroken("it is no JSON-RPC message")
+    if message.get("jsonrpc") != "2.0":
+        return ContractBroken("it is no JSON-RPC 2.0 message")
+    if "method" in message:
+        return ContractBroken("it is a request, not a response")
+    is_error = "error" in message
+    if is_error == ("result" in message):
+        return ContractBroken("it has both a result and an error" if is_error else "it has no result and no error")
+    got = message.get("id")
+    # The id is null where the server could not read that of the request.
+    if not _is_id(got) and (got is not None or not is_error):
+        return ContractBroken("its id is no string and no integer")
+    if jsonrpc_id is not None and got is not None and got != jsonrpc_id:
+        return ContractBroken("its id is not that of the request")
+    if not is_error:
+        return _of_result(message["result"])
+    error = message["error"]
+    if not isinstance(error, Mapping) or not _is_code(error.get("code")) or not isinstance(error.get("message"), str):
+        return ContractBroken("its error has no integer code or no message")
+    return _of_error(error["code"], error["message"], error.get("data"), tool, catalogue)
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
+
+
+def _is_code(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _wire_form(value: object) -> object:
+    """An SDK's result object as the JSON that it stands for; None of anything else."""
+    if not {cls.__name__ for cls in type(value).__mro__} & {"CallToolResult", "InputRequiredResult"}:
+        return None
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
+    # fastmcp's own, a dataclass: what it makes of the structured content (`data`) is not what was sent.
+    wire = {
+        "content": [_wire_block(block) for block in getattr(value, "content", ())],
+        "structuredContent": either(value, "structured_content", "structuredContent"),
+        "isError": either(value, "is_error", "isError"),
+        "_meta": getattr(value, "meta", None),
+    }
+    return {key: item for key, item in wire.items() if item is not None}
+
+
+def _wire_block(block: object) -> object:
+    if isinstance(block, BaseModel):
+        return block.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
+    return block
+
+
+def _of_result(result: object) -> CallOutcome:
+    """A result of `tools/call` (specification, server features, tools; schema `CallToolResult`)."""
+    if not isinstance(result, Mapping):
+        return ContractBroken("its result is no object")
+    kind = result.get("resultType", "complete")
+    if kind == "input_required":
+        return _of_input_required(result)
+    if kind != "complete":
+        return ContractBroken("its result is of a type that was not asked for")
+    content, is_error, meta = result.get("content"), result.get("isError", False), result.get("_meta", {})
+    if not isinstance(is_error, bool):
+        return ContractBroken("isError is not a boolean")
+    if not isinstance(content, list):
+        return ContractBroken("content is missing or no list")
+    if not all(map(_is_block, content)):
+        return ContractBroken("content has a block that fits no schema")
+    if not isinstance(meta, Mapping):
+        return ContractBroken("_meta is no object")
+    structured = result.get("structuredContent")
+    if is_error:
+        return ToolFailed(Failure.from_wire(meta.get(FAILURE_KEY)), tuple(content), structured, meta)
+    return Succeeded(tuple(content), structured, _partial(structured), meta)
+
+
+def _partial(structured: object) -> PartialResult[Any] | None:
+    """What an incomplete `PartialResult` says; None of anything else."""
+    if not isinstance(structured, Mapping) or not {"succeeded", "failed", "complete"} <= structured.keys():
+        return None
+    found = attempt(PartialResult[Any].model_validate, None, dict(structured))
+    return None if found is None or found.complete else found
+
+
+def _of_input_required(result: Mapping[str, Any]) -> CallOutcome:
+    requests, state = result.get("inputRequests", {}), result.get("requestState")
+    if not isinstance(requests, Mapping) or not isinstance(state, (str, type(None))) or not (requests or state):
+        return ContractBroken("its input-required result has neither requests nor a state")
+    return InputRequired(requests, state)
+
+
+# Type of a content block -> the fields that it must have, all of them strings.
+_BLOCKS: Final[Mapping[str, tuple[str, ...]]] = {
+    "text": ("text",),
+    "image": ("data", "mimeType"),
+    "audio": ("data", "mimeType"),
+    "resource_link": ("uri", "name"),
+}
+
+
+def _is_block(block: object) -> bool:
+    if not isinstance(block, Mapping):
+        return False
+    kind = block.get("type")
+    if kind == "resource":
+        resource = block.get("resource")
+        return (
+            isinstance(resource, Mapping)
+            and isinstance(resource.get("uri"), str)
+            and (isinstance(resource.get("text"), str) or isinstance(resource.get("blob"), str))
+        )
+    required = _BLOCKS.get(kind) if isinstance(kind, str) else None
+    return required is not None and all(isinstance(block.get(name), str) for name in required)
+
+
+def _of_error(code: int, message: str, data: Any, tool: str | None, catalogue: Iterable[str]) -> CallOutcome:
+    """A JSON-RPC error."""
+    said = safe_line(message, empty="The request failed.")
+    if code == URL_ELICITATION_REQUIRED:
+        found = data.get("elicitations") if isinstance(data, Mapping) else None
+        if not isinstance(found, list) or not all(isinstance(item, Mapping) for item in found):
+            return ContractBroken("its URL elicitation has no list of elicitations")
+        return UrlElicitationRequired(tuple(found), said)
+    failure = Failure.from_wire(data.get(FAILURE_KEY)) if isinstance(data, Mapping) else None
+    closest = _closest(message, tool, catalogue) if code == INVALID_PARAMS else ()
+    return ProtocolFailed(code, said, redact(data), closest, failure)
+
+
+_UNKNOWN_TOOL: Final = re.compile(r"unknown tool:?\s*['\"]?([^'\"\n]{1,200})", re.IGNORECASE)
+
+
+def _closest(message: str, tool: str | None, catalogue: Iterable[str]) -> tuple[str, ...]:
+    names = list(catalogue)
+    if tool is None:
+        found = _UNKNOWN_TOOL.search(message)
+        tool = found[1].strip() if found else None
+    if not names or tool is None or tool in names:
+        return ()
+    # Compared without case and punctuation: `getInvoice` is `get_invoice`.
+    plain = {re.sub(r"[\W_]+", "", name).casefold(): name for name in names}
+    near = difflib.get_close_matches(re.sub(r"[\W_]+", "", tool).casefold(), plain, n=3)
+    return tuple(plain[name] for name in near)
+
+
+# --- what was raised -----------------------------------------------------------------------------------------
+
+# Errors that a client library makes itself, for a request that will get no answer any more. Their codes are of
+# those that a server may send too, so the words have to decide; on a wrong guess nothing is repeated.
+_CLOSED: Final = re.compile(
+    r"Connection closed|SSE stream |server answered a request with 202|Server returned an error"
+)
+_UNREADABLE: Final = re.compile(r"Failed to parse |Unexpected content type")
+
+# By name, so that no HTTP client is imported: httpx, httpx2 and httpcore share them.
+_HTTP_LIBRARIES: Final = ("httpx", "httpx2", "httpcore")
+_NEVER_SENT: Final = {"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "InvalidURL"}
+
+
+_UNREACHABLE: Final = "the server cannot be reached. Try again later, or tell the user."
+
+
+def _of_exception(exc: BaseException, tool: str | None, catalogue: Iterable[str]) -> CallOutcome:
+    if isinstance(exc, Group):
+        # A client's task group. What one of its tasks raised took the others along, so that it may be about
+        # another request than this one: what was not sent may have been.
+        found = [_of_exception(leaf, tool, catalogue) for leaf in leaves(exc)]
+        if len(found) == 1 and not isinstance(found[0], NotSent):
+            return found[0]
+        broken = any(isinstance(outcome, (NotSent, OutcomeUnknown)) for outcome in found)
+        return _unknown("connection" if broken else "client", exc)
+    error = protocol_error_data(exc)
+    if error is not None:
+        return _of_protocol_error(exc, *error, tool, catalogue)
+    names = {cls.__name__ for cls in type(exc).__mro__}
+    library = type(exc).__module__.partition(".")[0]
+    text = text_of(exc)
+    if "ToolError" in names and library in ("fastmcp", "mcp"):
+        # What fastmcp's client raises for an error result: of that, only the text is left.
+        return ToolFailed(None, ({"type": "text", "text": text},))
+    if isinstance(exc, ValidationError):
+        return ContractBroken("its result does not fit the SDK's schema")
+    if isinstance(exc, RuntimeError) and "not connected" in text:
+        return NotSent("connection", _UNREACHABLE)
+    if isinstance(exc, RuntimeError) and "structured content" in text:
+        return ContractBroken("its structured content does not fit the tool's output schema")
+    if library in _HTTP_LIBRARIES:
+        status = attempt(lambda: int(getattr(exc, "response").status_code), None)  # noqa: B009 - of httpx's class
+        if status is not None and 400 <= status < 500 and status != 408:
+            return ProtocolFailed(status, f"The server turned the request away with HTTP status {status}.")
+        if names & _NEVER_SENT:
+            return NotSent("connection", _UNREACHABLE)
+        return _unknown("timeout" if "TimeoutException" in names or status == 408 else "connection", exc)
+    if isinstance(exc, ConnectionRefusedError):
+        return NotSent("connection", _UNREACHABLE)
+    if isinstance(exc, TimeoutError):
+        return _unknown("timeout", exc)
+    if library == "anyio" and names & {"ClosedResourceError", "BrokenResourceError"} and _raised_by_sending(exc):
+        return NotSent("connection", _UNREACHABLE)
+    if isinstance(exc, (OSError, EOFError)) or library == "anyio":
+        return _unknown("connection", exc)
+    return _unknown("client", exc)
+
+
+def _of_protocol_error(
+    exc: BaseException, code: int, message: str, data: Any, tool: str | None, catalogue: Iterable[str]
+) -> CallOutcome:
+    if code == 408 or (code == -32001 and "timed out" in message):
+        return _unknown("timeout", exc)
+    if data is None and _UNREADABLE.match(message):
+        return ContractBroken("the client cannot read it")
+    if data is None and _CLOSED.match(message):
+        return _unknown("connection", exc)
+    return _of_error(code, message, data, tool, catalogue)
+
+
+def _raised_by_sending(exc: BaseException) -> bool:
+    """Whether the request never got as far as the transport: its stream was closed already."""
+    tb = exc.__traceback__
+    while tb is not None and tb.tb_next is not None:
+        tb = tb.tb_next
+    return tb is not None and tb.tb_frame.f_code.co_name.startswith("send")
+
+
+def _unknown(reason: Any, exc: BaseException) -> OutcomeUnknown:
+    said = {"timeout": "the time for it ran out", "connection": "the connection broke"}.get(reason, "the client failed")
+    return OutcomeUnknown(reason, f"{said} ({type(exc).__name__}).", exception=exc)
