@@ -40,6 +40,10 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
     os.register_at_fork(after_in_child=_after_fork)
 
 
+# Nobody said by which request a call came.
+UNTOLD: Final = object()
+
+
 class _Ids:
     """UUIDv7 request ids (RFC 9562, section 5.7): milliseconds, bits drawn once a process, a count.
 
@@ -117,6 +121,10 @@ class Call:
     lines = 0
     ended = False
     """How many lines the log has of it, and whether the last one is among them; the log's sink counts."""
+    keyed = False
+    """Whether an idempotency key is in force for it."""
+    request: object = UNTOLD
+    """The HTTP request that a host serves with it; None where it came another way."""
     served_by: object = None
     """The task that serves it, where asyncio does not say who cancels (before Python 3.11)."""
     facts: Callable[[], Mapping[str, Any]] = dict
@@ -189,18 +197,23 @@ class Call:
             # A failed call's tracebacks lead back to it; without this cycle they go when the answer has gone.
             self.problem = self.failure = self.escaped = self.missing = None
 
-    def fail(self, problem: Problem) -> ToolFailure:
-        """Note what the call failed with, for the layers above, and make the exception that says it."""
+    def say(self, problem: Problem) -> Failure:
+        """Say a problem of this call's tool."""
         about: dict[str, Any] = {
             "tool": safe_name(self.tool),
             "effect": self.effect,
             "request_id": self.request_id,
             "trace_id": self.trace_id,
+            "keyed": self.keyed,
         }
         # Whatever value no check foresaw: the answer has to be valid.
         said = attempt(lambda: problem.failure(**about), None)
+        return said if said is not None else crash(RuntimeError()).failure(**about)
+
+    def fail(self, problem: Problem) -> ToolFailure:
+        """Note what the call failed with, for the layers above, and make the exception that says it."""
+        self.failure = self.say(problem)
         self.problem = problem
-        self.failure = said if said is not None else crash(RuntimeError()).failure(**about)
         return ToolFailure.raised_for(self.failure, problem)
 
     def said(self, exc: BaseException) -> bool:

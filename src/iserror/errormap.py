@@ -50,6 +50,12 @@ BUILT_IN: Final[Mapping[str, Category]] = {
     "UNKNOWN_TOOL": "not_found",
     "TOOL_ERROR": "failed_precondition",
     "RETURNED_ERROR": "unknown",
+    "IDEMPOTENCY_KEY_IN_USE": "aborted",
+    "IDEMPOTENCY_KEY_REUSED": "failed_precondition",
+    "IDEMPOTENCY_STORE_UNAVAILABLE": "unavailable",
+    "IDEMPOTENCY_UNAUTHENTICATED": "unauthenticated",
+    "OUTCOME_UNKNOWN": "unknown",
+    "RESULT_NOT_KEPT": "already_exists",
 }
 
 

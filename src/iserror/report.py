@@ -11,7 +11,7 @@ from iserror.call import Call
 from iserror.cancel import must_pass
 from iserror.errormap import BUILT_IN
 from iserror.excinfo import describe
-from iserror.failure import Failure, default_outcome, log_name
+from iserror.failure import Failure, Outcome, default_outcome, log_name
 from iserror.fingerprint import fingerprint
 from iserror.logs.chain import emit, redacted
 from iserror.logs.record import SCHEMA_VERSION
@@ -53,6 +53,7 @@ def report(call: Call, *, handled: str | None = None) -> None:
         fields=list(problem.fields) or None,
         handled=handled,
         upstream_request_id=upstream,
+        first_request_id=problem.first_request_id,
     )
     if problem.refused:
         _hide_arguments(line, failure)
@@ -66,11 +67,20 @@ def report(call: Call, *, handled: str | None = None) -> None:
         mark_span(failure.code, call.request_id)
 
 
+def _protocol_category(problem: ProtocolProblem) -> str:
+    return BUILT_IN.get(problem.name or "") or _CATEGORIES.get(problem.code, "unknown")
+
+
+def protocol_outcome(call: Call, problem: ProtocolProblem) -> Outcome:
+    """What a JSON-RPC error means for the side effect of the tool that it ended."""
+    return default_outcome(_protocol_category(problem)) if call.effect == "write" else "not_applied"
+
+
 def report_protocol(call: Call, problem: ProtocolProblem, *, level: str = "warning") -> None:
     """Log an error that leaves as a JSON-RPC error."""
     refused = call.problem
     fields = refused.fields if isinstance(refused, Problem) else ()
-    category = BUILT_IN.get(problem.name or "") or _CATEGORIES.get(problem.code, "unknown")
+    category = _protocol_category(problem)
     line = _line(
         call,
         problem.exception,
@@ -78,7 +88,7 @@ def report_protocol(call: Call, problem: ProtocolProblem, *, level: str = "warni
         code=problem.name or str(problem.code),
         category=category,
         retryable=False,
-        outcome=default_outcome(category) if call.effect == "write" else "not_applied",
+        outcome=protocol_outcome(call, problem),
         mapped=False,
         fields=list(fields) or None,
     )
@@ -121,6 +131,11 @@ def report_finished(call: Call) -> None:
 def report_returned(call: Call) -> None:
     """Log that a tool's success reads like an error: its author should raise instead."""
     emit("warning", "error_returned", _line(call), call)
+
+
+def report_replayed(call: Call, first_request_id: str) -> None:
+    """Log that a call ran nothing and got the result of an earlier one with its idempotency key."""
+    emit("info", "idempotent_replay", _line(call, first_request_id=first_request_id), call)
 
 
 def mark_span(code: str, request_id: str | None) -> None:

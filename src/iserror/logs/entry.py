@@ -31,6 +31,12 @@ LIBRARY_CODES: Final = frozenset(
         "UNKNOWN_TOOL",
         "TOOL_ERROR",
         "RETURNED_ERROR",
+        "IDEMPOTENCY_KEY_IN_USE",
+        "IDEMPOTENCY_KEY_REUSED",
+        "IDEMPOTENCY_STORE_UNAVAILABLE",
+        "IDEMPOTENCY_UNAUTHENTICATED",
+        "OUTCOME_UNKNOWN",
+        "RESULT_NOT_KEPT",
     }
 )
 
