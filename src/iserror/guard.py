@@ -145,7 +145,7 @@ class ToolErrors:
         ):
             raise ValueError(f"timeout {timeout!r} is not valid: use a number of seconds above 0")
         if idempotency_key is not None and effect == "read":
-            raise ValueError('idempotency_key= goes with a write: a tool that reads is safe to repeat as it is')
+            raise ValueError("idempotency_key= goes with a write: a tool that reads is safe to repeat as it is")
         options = Options(self, maps, effect, timeout, idempotency_key)
         if fn is None:
             return functools.partial(decorate, options)

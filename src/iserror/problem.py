@@ -113,6 +113,8 @@ class Problem:
             keyed: Whether the call has an idempotency key: a repeat runs only if this one applied nothing.
         """
         if self.envelope is not None and not self.nested:
+            if keyed and self.envelope.outcome != "not_applied":
+                return self.envelope.model_copy(update={"retryable": False, "retry_after": None})
             return self.envelope
         outcome: Outcome = self.outcome or default_outcome(self.category)
         if effect == "read":

@@ -73,7 +73,7 @@ def _protocol_category(problem: ProtocolProblem) -> str:
 
 def protocol_outcome(call: Call, problem: ProtocolProblem) -> Outcome:
     """What a JSON-RPC error means for the side effect of the tool that it ended."""
-    return default_outcome(_protocol_category(problem)) if call.effect == "write" else "not_applied"
+    return "not_applied" if call.effect == "read" else default_outcome(_protocol_category(problem))
 
 
 def report_protocol(call: Call, problem: ProtocolProblem, *, level: str = "warning") -> None:

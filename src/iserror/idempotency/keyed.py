@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
@@ -74,9 +74,7 @@ def keyed(fn: Callable[..., Any], kind: Any, options: Options, name: str) -> Cal
 
 
 class _Layer:
-    def __init__(
-        self, fn: Callable[..., Any], kind: Any, options: Options, settings: Idempotency, name: str
-    ) -> None:
+    def __init__(self, fn: Callable[..., Any], kind: Any, options: Options, settings: Idempotency, name: str) -> None:
         self.fn = fn
         self.kind = kind
         self.options = options
@@ -97,8 +95,7 @@ class _Layer:
                 ticket.leave()
         if not ticket.claimed_by(found):
             return self._repeat(ticket, found)
-        with ticket:
-            return await self._finish(ticket, self.fn(*args, **kwargs))
+        return await self._finish(ticket, self.fn(*args, **kwargs))
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         ticket = self._ticket(args, kwargs)
@@ -116,12 +113,16 @@ class _Layer:
             try:
                 result = self.fn(*args, **kwargs)
             except BaseException as exc:
-                loop.wait_blocking(loop.submit(self._after(ticket, exc)), cancellable=False)
+                self._tell(self._after(ticket, exc))
                 raise
             if type(result) is CoroutineType:  # a plain function that hands out a coroutine: its body has yet to run
                 return self._finish(ticket, result)
-            loop.wait_blocking(loop.submit(self._done(ticket, result)), cancellable=False)
+            self._tell(self._done(ticket, result))
             return result
+
+    @staticmethod
+    def _tell(ended: Coroutine[Any, Any, None]) -> None:
+        loop.wait_blocking(loop.submit(ended), cancellable=False)
 
     async def _finish(self, ticket: Ticket, body: Awaitable[Any]) -> Any:
         """Await the body, and tell the store how it ended, whatever cancels this meanwhile."""
@@ -129,8 +130,9 @@ class _Layer:
             try:
                 result = await body
             except BaseException as exc:
+                ended = self._after(ticket, exc)  # outside of the shield, which hides whether this is cancelled
                 with anyio.CancelScope(shield=True), suppress(asyncio.CancelledError):
-                    await loop.wait(loop.submit(self._after(ticket, exc)))
+                    await loop.wait(loop.submit(ended))
                 raise
             with anyio.CancelScope(shield=True):
                 await loop.wait(loop.submit(self._done(ticket, result)))
@@ -204,14 +206,22 @@ class _Layer:
                 if result is not None:
                     report_replayed(call, str(kept["request_id"]))
                     return result[0]
-                problem = record.problem_in({**kept, "kind": "lost", "failure": None})
-            found = problem or found
-        raise call.fail(found if isinstance(found, Problem) else _refusal(ticket, found))
+                problem = record.problem_in({**kept, **record.LOST})
+            if problem is not None:
+                raise call.fail(problem)
+        raise call.fail(_refusal(ticket, found))
 
     # --- how the body ended ----------------------------------------------------------------------------------
 
     def _done(self, ticket: Ticket, result: Any) -> Coroutine[Any, Any, None]:
-        """Tell the store what the body returned."""
+        """What tells the store what the body returned."""
+        return attempt(self._returned, None, ticket, result) or ticket.finish(record.LOST)
+
+    def _after(self, ticket: Ticket, exc: BaseException) -> Coroutine[Any, Any, None]:
+        """What tells the store what the body raised."""
+        return attempt(self._raised, None, ticket, exc) or ticket.finish({})
+
+    def _returned(self, ticket: Ticket, result: Any) -> Coroutine[Any, Any, None]:
         call = ticket.call
         if type(result).__name__ in _INPUT_REQUIRED:
             return ticket.release()
@@ -222,8 +232,7 @@ class _Layer:
             return self._failed(ticket, problem)
         return ticket.finish(record.of_result(self.kind, result))
 
-    def _after(self, ticket: Ticket, exc: BaseException) -> Coroutine[Any, Any, None]:
-        """Tell the store what the body raised."""
+    def _raised(self, ticket: Ticket, exc: BaseException) -> Coroutine[Any, Any, None]:
         call = ticket.call
         if must_pass(exc):
             return ticket.finish({})
@@ -306,7 +315,7 @@ class Ticket:
 
     def is_repeated_by(self, kept: dict[str, Any]) -> bool:
         """Whether a record is of a call with the same arguments."""
-        return kept.get("arguments") == self.begun["arguments"]
+        return bool(kept.get("arguments") == self.begun["arguments"])
 
     async def acquire(self) -> Entry | Exception:
         """Claim the key, or wait for the call that has it; what there is then, or why nobody knows."""
@@ -314,9 +323,11 @@ class Ticket:
         pause = FIRST_PAUSE
         while True:
             try:
-                found = await self._ask(self.store.claim(self.key, self.owner, record.packed(self.begun), self.lease))
+                found: Entry = await self._ask(
+                    self.store.claim(self.key, self.owner, record.packed(self.begun), self.lease)
+                )
             except Exception as exc:
-                await self.release()  # it may have got there
+                self._late = asyncio.create_task(self._release_quietly())  # it may have got there
                 return exc
             if found.state == "claimed":
                 self._beat = asyncio.create_task(self._renew())
@@ -339,7 +350,7 @@ class Ticket:
         if self._beat is not None:
             await self.release()
 
-    async def finish(self, ended: dict[str, Any]) -> None:
+    async def finish(self, ended: Mapping[str, Any]) -> None:
         """Make the key done; without more than who and what, for an unknown outcome."""
         await self._end(self.store.finish(self.key, self.owner, record.packed({**self.begun, **ended})))
 
@@ -357,6 +368,10 @@ class Ticket:
                 "idempotency_store",
                 "the store of idempotency keys did not take how a call ended; its key reads as unknown from now on",
             )
+
+    async def _release_quietly(self) -> None:
+        with suppress(Exception):
+            await self._ask(self.store.release(self.key, self.owner))
 
     async def _renew(self) -> None:
         while True:

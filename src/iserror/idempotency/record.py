@@ -13,11 +13,15 @@ from pydantic_core import to_jsonable_python
 
 from iserror.attempt import attempt
 from iserror.failure import Failure
+from iserror.idempotency.scope import plain
 from iserror.problem import Problem, built_in
 from iserror.redact import Safe
 
 MAX_RESULT: Final = 1 << 20
 """Bytes of a result's JSON; more is not kept."""
+
+LOST: Final[Mapping[str, Any]] = {"kind": "lost", "failure": None}
+"""Of a call that took effect: its result was not kept."""
 
 _HOSTS: Final = ("mcp", "mcp_types", "fastmcp")
 _PLAIN: Final = (str, int, float, bool, type(None), dict, list, tuple)
@@ -90,13 +94,13 @@ def unknown(first_request_id: str) -> Problem:
 # --- results -------------------------------------------------------------------------------------------------
 
 
-def of_result(fn: Any, value: Any) -> dict[str, Any]:
+def of_result(fn: Any, value: Any) -> Mapping[str, Any]:
     """What is kept of a result: JSON that gives the same again, or that it was not kept."""
     for kind in ("host", "named", "declared", "blocks", "plain"):
         text = attempt(_written, None, kind, fn, value)
         if text is not None and len(text) <= MAX_RESULT:
             return {"kind": kind, "value": text}
-    return {"kind": "lost"}
+    return LOST
 
 
 def result_in(fn: Any, record: Mapping[str, Any]) -> Any:
@@ -105,7 +109,7 @@ def result_in(fn: Any, record: Mapping[str, Any]) -> Any:
     Raises:
         Exception: It does not fit the function any more.
     """
-    return _FORMS[str(record["kind"])](fn, str(record["value"]), record)
+    return _FORMS[str(record["kind"])](fn, str(record["value"]))
 
 
 def _written(kind: str, fn: Any, value: Any) -> str | None:
@@ -126,22 +130,22 @@ def _written(kind: str, fn: Any, value: Any) -> str | None:
         if _adapter(fn) is not None and type(value) not in _PLAIN:
             return None
         text = json.dumps(to_jsonable_python(value), allow_nan=False)
-    again = _FORMS[kind](fn, text, {})
+    again = _FORMS[kind](fn, text)
     if type(again) is type(value) and bool(again == value):
         return text
     if kind in ("host", "blocks") or _holds_hosts_object(value):
         return None
-    return text if to_jsonable_python(again) == to_jsonable_python(value) else None
+    return text if plain(again) == plain(value) else None
 
 
-def _declared(fn: Any, text: str, _: Any) -> Any:
+def _declared(fn: Any, text: str) -> Any:
     adapter = _adapter(fn)
     if adapter is None:
         raise TypeError("the function declares no return type any more")
     return adapter.validate_json(text)
 
 
-def _host(_fn: Any, text: str, _: Any) -> Any:
+def _host(_fn: Any, text: str) -> Any:
     parts = json.loads(text)
     if parts.pop("class") == "CallToolResult":
         return import_module("mcp.types").CallToolResult.model_validate(parts)
@@ -149,12 +153,16 @@ def _host(_fn: Any, text: str, _: Any) -> Any:
     return import_module("fastmcp.tools.base").ToolResult(**parts)
 
 
-_FORMS: Final[Mapping[str, Callable[[Any, str, Any], Any]]] = {
+def _from_blocks(_fn: Any, text: str) -> Any:
+    return _blocks().validate_json(text)
+
+
+_FORMS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     "host": _host,
     "named": _declared,
     "declared": _declared,
-    "blocks": lambda _fn, text, _: _blocks().validate_json(text),
-    "plain": lambda _fn, text, _: json.loads(text),
+    "blocks": _from_blocks,
+    "plain": lambda _fn, text: json.loads(text),
 }
 
 
@@ -173,8 +181,9 @@ def _holds_hosts_object(value: Any) -> bool:
 
 @lru_cache(maxsize=1)
 def _blocks() -> TypeAdapter[Any]:
-    block = import_module("mcp.types").ContentBlock
-    return TypeAdapter(list[block] | block)
+    block: Any = import_module("mcp.types").ContentBlock
+    either: Any = list[block] | block
+    return TypeAdapter(either)
 
 
 @lru_cache(maxsize=1_000)

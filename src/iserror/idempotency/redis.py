@@ -70,9 +70,7 @@ class RedisStore:
         ValueError: A malformed URL or limit.
     """
 
-    def __init__(
-        self, url: str, *, prefix: str = "iserror:", max_age: float = 86_400, timeout: float = 2.0
-    ) -> None:
+    def __init__(self, url: str, *, prefix: str = "iserror:", max_age: float = 86_400, timeout: float = 2.0) -> None:
         try:
             from redis.asyncio import Redis
             from redis.asyncio.retry import Retry
@@ -97,6 +95,7 @@ class RedisStore:
         self._max_age = int(max_age * 1000)
         # A connection belongs to the loop that it was opened on.
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Redis] = WeakKeyDictionary()
+        self._running: set[asyncio.Task[Any]] = set()
 
     async def claim(self, key: str, owner: str, record: bytes, lease: float) -> Entry:
         """Take a key that nobody has, or say who has it."""
@@ -116,13 +115,17 @@ class RedisStore:
         await self._run(_RELEASE, key, owner)
 
     async def aclose(self) -> None:
-        """Close the connections; the next use opens new ones."""
+        """Close the connections of this loop and of the library's; the next use opens new ones."""
         await self._close()
         if loop.is_running():
             await loop.wait(loop.submit(self._close()))
 
     async def _close(self) -> None:
-        client = self._clients.pop(asyncio.get_running_loop(), None)
+        here = asyncio.get_running_loop()
+        running = [task for task in self._running if task.get_loop() is here]
+        if running:
+            await asyncio.wait(running)
+        client = self._clients.pop(here, None)
         if client is not None:
             await client.aclose()
 
@@ -132,4 +135,10 @@ class RedisStore:
         if client is None:
             client = self._clients[here] = self._connect()
         run: Any = client.register_script(script)
-        return await run(keys=[self._prefix + key], args=arguments)
+        task = asyncio.current_task()
+        assert task is not None
+        self._running.add(task)
+        try:
+            return await run(keys=[self._prefix + key], args=arguments)
+        finally:
+            self._running.discard(task)

@@ -9,7 +9,9 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from types import FrameType
 from typing import Any, Final
+from uuid import UUID
 
 import anyio.from_thread
 from pydantic import BaseModel
@@ -38,7 +40,7 @@ def key_text(value: object) -> str:
     Raises:
         ValueError: It is none, or not a valid one.
     """
-    text = value if type(value) is str else attempt(str, "", value) if not isinstance(value, (bool, bytes)) else ""
+    text = str(value) if isinstance(value, (str, int, UUID)) and not isinstance(value, bool) else ""
     if not 0 < len(text) <= MAX_KEY or not text.isprintable():
         raise ValueError(KEY_RULE)
     return text
@@ -116,16 +118,18 @@ def _request_of_mcp2(call: Call) -> object:
 
     A sync one runs in another thread, and a nested call may be in another task.
     """
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
+    whole = call.parent is None
     while frame is not None:
-        if str(frame.f_globals.get("__name__")).startswith("mcp.server."):
+        module = str(frame.f_globals.get("__name__"))
+        if module.startswith("mcp.server."):
             for value in frame.f_locals.values():
                 if type(value).__name__ == "ServerRequestContext":
                     return value.request
-        frame = frame.f_back  # type: ignore[assignment]
-    if call.parent is not None or _in_worker_thread():
-        return object()
-    return None
+        elif module == "iserror.function" and frame.f_locals.get("call") is call.root:
+            whole = True
+        frame = frame.f_back
+    return None if whole and not _in_worker_thread() else object()
 
 
 def _in_worker_thread() -> bool:
@@ -158,7 +162,7 @@ def arguments_digest(arguments: Mapping[str, Any], without: frozenset[str]) -> s
     Raises:
         Exception: One of them cannot be compared: it is no data.
     """
-    return digest({k: _plain(v) for k, v in arguments.items() if k not in without and not _is_context(v)})
+    return digest({k: plain(v) for k, v in arguments.items() if k not in without and not _is_context(v)})
 
 
 def _package(value: object) -> str:
@@ -170,23 +174,23 @@ def _is_context(value: object) -> bool:
     return "Context" in names or (bool(names) and not isinstance(value, BaseModel))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Plain JSON data that is equal for equal values, and for no others: all fields, secrets too, sets in order."""
     if value is None or type(value) in (str, int, bool):
         return value
     if hasattr(value, "get_secret_value"):
-        return _plain(value.get_secret_value())
+        return plain(value.get_secret_value())
     if isinstance(value, BaseModel):
         said = {name: getattr(value, name) for name in type(value).model_fields}
-        return _plain({**said, **(value.__pydantic_extra__ or {})})
+        return plain({**said, **(value.__pydantic_extra__ or {})})
     if is_dataclass(value) and not isinstance(value, type):
-        return _plain({field.name: getattr(value, field.name) for field in fields(value)})
+        return plain({field.name: getattr(value, field.name) for field in fields(value)})
     if isinstance(value, Mapping):
-        return _in_order([_plain(key), _plain(item)] for key, item in value.items())
+        return _in_order([plain(key), plain(item)] for key, item in value.items())
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, (set, frozenset)):
-        return _in_order(_plain(item) for item in value)
+        return _in_order(plain(item) for item in value)
     if isinstance(value, Iterator):
         raise TypeError(f"an argument of type {type(value).__name__} cannot be compared with that of an earlier call")
     return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="strings")
