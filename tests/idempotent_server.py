@@ -208,7 +208,7 @@ def main() -> None:
     parser.add_argument("--redis")
     parser.add_argument("--wait", type=float, default=20)
     parser.add_argument("--lease", type=float, default=10)
-    for flag in ("--decorated", "--open", "--auth", "--http"):
+    for flag in ("--decorated", "--open", "--auth", "--http", "--sessions"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--port", type=int, default=0)
     options = parser.parse_args()
@@ -222,12 +222,12 @@ def main() -> None:
     if not options.http:
         server.run(**({"show_banner": False} if IS_FASTMCP else {}))
     elif HOST == "mcp1":
-        server.settings.port, server.settings.stateless_http = options.port, True
+        server.settings.port, server.settings.stateless_http = options.port, not options.sessions
         server.run("streamable-http")
     elif HOST == "mcp2":
-        server.run("streamable-http", port=options.port, stateless_http=True)
+        server.run("streamable-http", port=options.port, stateless_http=not options.sessions)
     else:
-        server.run("http", port=options.port, show_banner=False, stateless_http=True)
+        server.run("http", port=options.port, show_banner=False, stateless_http=not options.sessions)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import threading
 import time
@@ -11,7 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import anyio.to_thread
@@ -21,7 +22,7 @@ from iserror import ToolErrors, ToolFailure, current_call
 from iserror.idempotency import Entry, Idempotency, MemoryStore
 from tests import hosts
 from tests.conftest import Lines
-from tests.hosts import HOST, Context, failure_of, in_memory, new_server, text_of
+from tests.hosts import HOST, Context, failure_of, in_memory, new_server, text_of, types
 from tests.idempotent_server import Effects, add_tools, error_map
 
 SCRIPT = "tests/idempotent_server.py"
@@ -245,25 +246,107 @@ async def test_a_host_s_context_is_no_argument(tmp_path: Path) -> None:
     assert len(runs) == 1
 
 
-@pytest.mark.skipif(not hosts.IS_FASTMCP, reason="only fastmcp has Depends")
+@pytest.mark.skipif(HOST == "mcp1", reason="mcp 1.x injects nothing but its context")
 async def test_a_dependency_is_no_argument() -> None:
-    """What fastmcp's `Depends` makes anew for each call does not count."""
-    from fastmcp.dependencies import Depends
-
+    """What fastmcp's `Depends` or mcp 2.x's `Resolve` makes anew for each call does not count."""
     guard, runs = ToolErrors(), []
     server = new_server()
 
-    @server.tool()
-    @guard(idempotency_key="key")
-    async def pay(key: str, session: object = Depends(object)) -> str:
+    async def pay(key: str, session: Any) -> str:
         runs.append(session)
         return "paid"
 
+    if hosts.IS_FASTMCP:
+        from fastmcp.dependencies import Depends
+
+        pay.__defaults__ = (Depends(object),)
+        pay.__annotations__ = {"key": str, "session": object, "return": str}
+    else:
+        from mcp.server.mcpserver import Resolve
+
+        def made() -> dict[str, float]:
+            return {"now": time.monotonic()}
+
+        pay.__annotations__ = {"key": str, "session": Annotated[dict[str, float], Resolve(made)], "return": str}
+    server.tool()(guard(idempotency_key="key")(pay))
     guard.attach(server)
     async with in_memory(server) as call:
         first, again = [await call("pay", {"key": "k"}) for _ in range(2)]
     assert text_of(first) == text_of(again) == "paid"
     assert len(runs) == 1
+
+
+@pytest.mark.skipif(hosts.ON_SDK_1, reason="only the newest revision has input-required results")
+async def test_a_question_to_the_client_releases_the_key() -> None:
+    """An input-required result ends no call: the client's next one, with its answer, runs."""
+    guard, runs = ToolErrors(), []
+    server = new_server()
+
+    async def greet(ctx: Any, key: str) -> Any:
+        runs.append(key)
+        if ctx.input_responses:
+            return "hello"
+        schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+        form = types.ElicitRequestFormParams(message="Your name?", requested_schema=schema)
+        return types.InputRequiredResult(input_requests={"q": types.ElicitRequest(params=form)}, request_state="s")
+
+    greet.__annotations__ = {"ctx": Context, "key": str, "return": str | types.InputRequiredResult}
+    server.tool()(guard(idempotency_key="key")(greet))
+    guard.attach(server)
+
+    async def answer(*_: Any) -> Any:
+        if hosts.IS_FASTMCP:
+            from fastmcp.client.elicitation import ElicitResult
+
+            return ElicitResult(action="accept", content={"name": "Ann"})
+        return types.ElicitResult(action="accept", content={"name": "Ann"})
+
+    name = "elicitation_handler" if hosts.IS_FASTMCP else "elicitation_callback"
+    async with in_memory(server, **{name: answer}) as call:
+        first, again = [await call("greet", {"key": "k"}) for _ in range(2)]
+    assert text_of(first) == text_of(again) == "hello"
+    assert len(runs) == 2
+
+
+async def test_a_guard_above_the_host_s_decorator() -> None:
+    """A key declared above the host's decorator, which has the bare function, counts on a server with the guard."""
+    guard, runs = ToolErrors(), []
+    server = new_server()
+
+    async def pay(key: str) -> str:
+        runs.append(key)
+        return "paid"
+
+    server.tool()(pay)
+    guard(idempotency_key="key")(pay)
+    guard.attach(server)
+    async with in_memory(server) as call:
+        first, again = [await call("pay", {"key": "k"}) for _ in range(2)]
+    assert same(first, again)
+    assert len(runs) == 1
+
+
+async def test_a_wrapper_round_a_guarded_function() -> None:
+    """A decorator between host and guard sees each call, and the key is asked for once."""
+    guard, runs, seen = ToolErrors(), [], []
+    server = new_server()
+
+    @guard(idempotency_key="key")
+    async def pay(key: str) -> str:
+        runs.append(key)
+        return "paid"
+
+    @functools.wraps(pay)
+    async def wrapped(*args: Any, **kwargs: Any) -> Any:
+        seen.append(kwargs)
+        return await pay(*args, **kwargs)
+
+    server.tool()(wrapped)
+    guard.attach(server)
+    async with in_memory(server) as call:
+        first, again = [await call("pay", {"key": "k"}) for _ in range(2)]
+    assert same(first, again)
+    assert (len(seen), len(runs)) == (2, 1)
 
 
 # --- concurrency -------------------------------------------------------------------------------------------------
@@ -702,6 +785,15 @@ def test_unauthenticated_http_shares_a_scope_if_allowed(tmp_path: Path, mode: li
         for tool in ("pay", "pay_sync"):
             assert same(*[post(port, tool, {"amount": 5, "key": "k"}) for _ in range(2)])
     assert effects.all() == ["pay 5", "pay_sync 5"]
+
+
+async def test_unauthenticated_sessions(tmp_path: Path, mode: list[str]) -> None:
+    """In a session over HTTP without a token a key is refused just so."""
+    effects = Effects(tmp_path / "effects")
+    async with hosts.over_http(SCRIPT, "--sessions", "--effects", str(effects.file), *mode) as call:
+        for tool in ("pay", "pay_sync"):
+            assert "IDEMPOTENCY_UNAUTHENTICATED: " in text_of(await call(tool, {"amount": 5, "key": "k"}))
+    assert effects.all() == []
 
 
 async def test_over_stdio(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import json
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,6 +109,24 @@ def test_a_lease_is_renewed_while_the_body_runs(redis: RedisServer, effects: Eff
             again = other.call(tool, arguments)
             assert text_of(again) == text_of(first.result())
     assert effects.all() == ["pay 5", "pay_sync 5"]
+
+
+def test_a_late_owner(redis: RedisServer, effects: Effects) -> None:
+    """A process that stood still beyond its lease reads as unknown, runs nowhere else, and still finishes its key."""
+    arguments = {**PAY, "hold": 0.5}
+    with (
+        processes(2, redis, effects, "--lease", "0.3") as (late, other),
+        concurrent.futures.ThreadPoolExecutor() as pool,
+    ):
+        first = pool.submit(late.call, "pay", arguments)
+        while not effects.all():
+            time.sleep(0.01)
+        late.process.send_signal(signal.SIGSTOP)
+        assert "OUTCOME_UNKNOWN" in text_of(other.call("pay", arguments))
+        late.process.send_signal(signal.SIGCONT)
+        done = text_of(first.result())
+        assert text_of(other.call("pay", arguments)) == done
+    assert effects.all() == ["pay 5"]
 
 
 def keyed(redis: RedisServer, runs: list[str], **settings: Any) -> tuple[Any, RedisStore]:

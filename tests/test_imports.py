@@ -21,6 +21,27 @@ def test_no_host_is_loaded() -> None:
     assert run(code) == "[]\n"
 
 
+def test_no_store_is_loaded() -> None:
+    """Importing the library and making a guard load neither redis nor the layer of idempotency keys."""
+    code = """
+import sys, iserror
+iserror.ToolErrors()(lambda: None)
+unwanted = ('redis', 'iserror.idempotency', 'iserror.client')
+print([name for name in sys.modules if name in unwanted or name.startswith('iserror.idempotency.')])
+"""
+    assert run(code) == "[]\n"
+
+
+def test_a_key_loads_no_redis() -> None:
+    """A tool with an idempotency key that is kept in memory loads neither redis nor a host."""
+    code = """
+import sys, iserror
+print(iserror.ToolErrors()(idempotency_key='key')(lambda key: key)('k'))
+print({'redis', 'mcp', 'fastmcp', 'iserror.idempotency.redis'} & set(sys.modules))
+"""
+    assert run(code) == "k\nset()\n"
+
+
 def test_a_guard_without_a_host() -> None:
     """A guarded function fails as it should in a process that has loaded no host, and none is loaded for it."""
     code = """

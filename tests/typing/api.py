@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from datetime import timedelta
+from typing import Any
 
 from typing_extensions import assert_type
 
@@ -21,6 +22,7 @@ from iserror import (
     quoted,
     redact_text,
 )
+from iserror.idempotency import Entry, Idempotency, IdempotencyStore, MemoryStore, RedisStore
 from iserror.redact import redact
 
 
@@ -113,3 +115,17 @@ configure_redaction(own, pii=True)
 assert_type(quoted({"any": "thing"}, 80), str)
 assert_type(redact(["x"]), object)
 ToolFailure("NO_FILE", Safe("Nothing at /srv/x."), details={"path": Safe("/srv/x")})
+
+store: IdempotencyStore = MemoryStore(max_entries=10)
+store = RedisStore("redis://127.0.0.1:6379/0", prefix="mine:", max_age=3_600)
+keys = ToolErrors(idempotency=Idempotency(store, wait=5, lease=2, subject=lambda: "me", allow_unauthenticated=True))
+assert_type(Entry("done", b"").record, bytes)
+
+
+@keys(effect="write", idempotency_key="key")
+async def send(text: str, key: str | None = None) -> int:
+    return len(text)
+
+
+def receive() -> Coroutine[Any, Any, int]:
+    return send("x", key="k")
