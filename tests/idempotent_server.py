@@ -154,6 +154,19 @@ def add_tools(server: Any, guard: ToolErrors, effects: Effects) -> None:
             return {"run": run, "parts": [1, 2.5, None, True]}
         if kind == "blocks":
             return [TextContent(type="text", text=f"run {run}"), TextContent(type="text", text="two")]
+        if kind == "mixed":
+            return ["one", TextContent(type="text", text="two")]
+        if kind == "upstream":
+            envelope = {
+                "code": "TOO_EARLY",
+                "message": "Not yet.",
+                "retryable": False,
+                "outcome": "not_applied",
+                "category": "aborted",
+                "tool": "theirs",
+                "request_id": "0" * 32,
+            }
+            return error_result("TOO_EARLY: Not yet.", meta={"iserror/failure": envelope})
         if kind == "error":
             return error_result(f"run {run} failed")
         if kind == "host_error":

@@ -97,6 +97,15 @@ async def test_every_form_of_a_result_is_repeated(kind: str, served: Served) -> 
     assert len(served.effects.all()) == 1
 
 
+async def test_a_result_that_json_would_change_is_not_kept(attached: Served) -> None:
+    """Content blocks inside of other data, which a host would show otherwise when rebuilt, are not kept."""
+    async with in_memory(attached.server) as call:
+        first = await call("give", {"kind": "mixed", "key": "k"})
+        assert [block["text"] for block in first["result"]["content"]] == ["one", "two"]
+        assert failure_of(await call("give", {"kind": "mixed", "key": "k"}))["code"] == "RESULT_NOT_KEPT"
+    assert len(attached.effects.all()) == 1
+
+
 async def test_a_result_that_is_too_large_is_not_kept(served: Served) -> None:
     """Of a result above the limit a repeat learns that the call took effect, and nothing runs again."""
     async with in_memory(served.server) as call:
@@ -167,6 +176,14 @@ async def test_a_returned_error_is_a_failure(kind: str, attached: Served) -> Non
     assert failure_of(first)["code"] == "RETURNED_ERROR"
     assert same(first, again)
     assert len(attached.effects.all()) == 1
+
+
+async def test_a_returned_error_that_applied_nothing(attached: Served) -> None:
+    """A returned error whose envelope says that nothing was applied releases the key."""
+    async with in_memory(attached.server) as call:
+        for _ in range(2):
+            assert failure_of(await call("give", {"kind": "upstream", "key": "k"}))["code"] == "TOO_EARLY"
+    assert len(attached.effects.all()) == 2
 
 
 async def test_a_converted_error_is_a_failure(tmp_path: Path) -> None:
@@ -458,6 +475,20 @@ async def test_a_body_that_was_stopped_is_unknown(how: str) -> None:
         await pay("k")
     assert (again.value.code, again.value.outcome, again.value.retryable) == ("OUTCOME_UNKNOWN", "unknown", False)
     assert len(runs) == 1
+
+
+def test_a_body_that_the_client_cancelled_is_unknown(tmp_path: Path) -> None:
+    """A call that its client cancelled while the body ran never runs again."""
+    effects = Effects(tmp_path / "effects")
+    arguments = {"amount": 5, "key": "k", "hold": 30}
+    with hosts.RawStdio(SCRIPT, "--effects", str(effects.file)) as raw:
+        raw.send({"method": "tools/call", "params": {"name": "pay", "arguments": arguments}, "id": 1_000})
+        while not effects.all():
+            time.sleep(0.01)
+        raw.send({"method": "notifications/cancelled", "params": {"requestId": 1_000}})
+        answer = raw.call("pay", arguments)
+    assert failure_of(answer)["code"] == "OUTCOME_UNKNOWN"
+    assert effects.all() == ["pay 5"]
 
 
 class Slow(MemoryStore):

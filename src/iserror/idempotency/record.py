@@ -96,7 +96,8 @@ def unknown(first_request_id: str) -> Problem:
 
 def of_result(fn: Any, value: Any) -> Mapping[str, Any]:
     """What is kept of a result: JSON that gives the same again, or that it was not kept."""
-    for kind in ("host", "named", "declared", "blocks", "plain"):
+    hosts = attempt(_holds_hosts_object, True, value)
+    for kind in ("host", "named", "declared", "blocks") if hosts else ("named", "declared", "plain"):
         text = attempt(_written, None, kind, fn, value)
         if text is not None and len(text) <= MAX_RESULT:
             return {"kind": kind, "value": text}
@@ -133,7 +134,7 @@ def _written(kind: str, fn: Any, value: Any) -> str | None:
     again = _FORMS[kind](fn, text)
     if type(again) is type(value) and bool(again == value):
         return text
-    if kind in ("host", "blocks") or _holds_hosts_object(value):
+    if _holds_hosts_object(value):
         return None
     return text if plain(again) == plain(value) else None
 
