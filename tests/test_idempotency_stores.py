@@ -220,6 +220,15 @@ def test_equal_arguments_are_equal() -> None:
     assert scope.arguments_digest(one, frozenset({"key"})) == scope.arguments_digest(other, frozenset({"key"}))
 
 
+def test_a_context_is_no_argument() -> None:
+    """A host's context does not count, whatever it holds; a model of a host's does, since it is data."""
+    context = type("Context", (BaseModel,), {"__module__": "mcp.server.x", "__annotations__": {"n": int}})
+    model = type("Root", (BaseModel,), {"__module__": "mcp.types", "__annotations__": {"n": int}})
+    of = [[scope.arguments_digest({"a": kind(n=n)}, frozenset()) for n in (1, 2)] for kind in (context, model)]
+    assert of[0][0] == of[0][1]
+    assert of[1][0] != of[1][1]
+
+
 @pytest.mark.parametrize(("key", "text"), [("k", "k"), (42, "42"), (UUID(int=7), str(UUID(int=7)))])
 def test_what_a_key_may_be(key: object, text: str) -> None:
     """A text, an integer and a UUID are keys."""

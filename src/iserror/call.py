@@ -218,7 +218,7 @@ class Call:
 
     def said(self, exc: BaseException) -> bool:
         """Whether this is the `ToolFailure` that says what the call failed with."""
-        return isinstance(exc, ToolFailure) and self.problem is not None and exc._problem is self.problem
+        return self.problem is not None and isinstance(exc, ToolFailure) and exc._problem is self.problem
 
     def keep(self, nested: Call) -> None:
         """Keep a nested call's failure: if what called that tool goes on without it, the end tells it."""

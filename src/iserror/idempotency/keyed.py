@@ -18,6 +18,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
+from pydantic.fields import FieldInfo
 
 from iserror.attempt import attempt
 from iserror.call import Call, current
@@ -150,7 +151,7 @@ class _Layer:
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         given = str(self.options.idempotency_key)
-        if bound.arguments[given] is None:
+        if bound.arguments[given] is None or isinstance(bound.arguments[given], FieldInfo):  # in process: its default
             return None
         call.keyed = True
         try:

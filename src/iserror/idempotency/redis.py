@@ -75,6 +75,7 @@ class RedisStore:
             from redis.asyncio import Redis
             from redis.asyncio.retry import Retry
             from redis.backoff import ConstantBackoff
+            from redis.exceptions import ConnectionError, TimeoutError  # noqa: A004
         except ImportError as exc:
             raise ImportError("RedisStore needs the package redis: install iserror[redis]") from exc
         for what, value, least in (("max_age", max_age, 1), ("timeout", timeout, 0.01)):
@@ -87,6 +88,7 @@ class RedisStore:
                 socket_timeout=timeout,
                 socket_connect_timeout=timeout,
                 retry=Retry(ConstantBackoff(0.05), 1),
+                retry_on_error=[ConnectionError, TimeoutError],
             )
 
         connect()  # finds out about the URL now
