@@ -787,13 +787,14 @@ def test_callers_do_not_share_a_key(tmp_path: Path, mode: list[str]) -> None:
     effects, port = Effects(tmp_path / "effects"), hosts.free_port()
     runs: dict[str, set[int]] = {}
     with hosts.serving_http(SCRIPT, port, "--auth", "--effects", str(effects.file), *mode):
-        for who in ("alice", "bob", "client-only") * 2:
-            answer = post(port, "pay", {"amount": 5, "key": "k"}, f"{who}-may-pass")
-            runs.setdefault(who, set()).add(json.loads(text_of(answer))["run"])
+        for tool in ("pay", "pay_sync"):
+            for who in ("alice", "bob", "client-only") * 2:
+                answer = post(port, tool, {"amount": 5, "key": "k"}, f"{who}-may-pass")
+                runs.setdefault(f"{who} {tool}", set()).add(json.loads(text_of(answer))["run"])
         with pytest.raises(urllib.error.HTTPError):
             post(port, "pay", {"amount": 5, "key": "k"}, "forged")
-    assert runs == {"alice": {1}, "bob": {2}, "client-only": {3}}
-    assert len(effects.all()) == 3
+    assert list(runs.values()) == [{1}, {2}, {3}, {4}, {5}, {6}]
+    assert len(effects.all()) == 6
 
 
 @pytest.mark.parametrize("tool", ["pay", "pay_sync"])

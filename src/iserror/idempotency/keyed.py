@@ -157,7 +157,7 @@ class _Layer:
         try:
             key = scope.key_text(bound.arguments[given])
         except ValueError as exc:
-            problem = invalid_arguments([(given, str(exc))], exc)
+            problem = invalid_arguments([(given, scope.KEY_RULE)], exc)
         else:
             # Of a tool that a host serves the registered name: where its function stands may change.
             served = call.body is self.options.key

@@ -337,7 +337,9 @@ class _Tally:
                 self.handled[str(handled) if known else "otherwise"] += 1
                 return
             self.counts["failures"] += 1
-            if record.get("mapped") is False and record.get("code") == "INTERNAL_ERROR":
+            # A repeat of a call with an idempotency key crashed nowhere: its first call did.
+            again = "first_request_id" in record
+            if record.get("mapped") is False and record.get("code") == "INTERNAL_ERROR" and not again:
                 self._crash(record, when)
         elif event == "protocol_error":
             self.counts["protocol_errors"] += 1
