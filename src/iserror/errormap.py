@@ -51,6 +51,12 @@ BUILT_IN: Final[Mapping[str, Category]] = {
     "TOOL_ERROR": "failed_precondition",
     "RETURNED_ERROR": "unknown",
     "NOTHING_SUCCEEDED": "failed_precondition",
+    "IDEMPOTENCY_KEY_IN_USE": "aborted",
+    "IDEMPOTENCY_KEY_REUSED": "failed_precondition",
+    "IDEMPOTENCY_STORE_UNAVAILABLE": "unavailable",
+    "IDEMPOTENCY_UNAUTHENTICATED": "unauthenticated",
+    "OUTCOME_UNKNOWN": "unknown",
+    "RESULT_NOT_KEPT": "already_exists",
 }
 
 
