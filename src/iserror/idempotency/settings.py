@@ -46,8 +46,8 @@ class Idempotency:
         if not isinstance(allow_unauthenticated, bool):
             raise ValueError(f"allow_unauthenticated {allow_unauthenticated!r} is not valid: use True or False")
         for method in ("claim", "renew", "finish", "release"):
-            if store is not None and not inspect.iscoroutinefunction(getattr(store, method, None)):
-                raise TypeError(f"store must have an async method {method!r}: {store!r} has none")
+            if store is not None and not callable(getattr(store, method, None)):
+                raise TypeError(f"store must have the method {method!r}: {store!r} has none")
         self.store: IdempotencyStore = store if store is not None else MemoryStore()
         self.wait = float(wait)
         self.lease = float(lease)
