@@ -88,6 +88,8 @@ def decorate(options: Options, fn: Any) -> Any:
     if isinstance(fn, (staticmethod, classmethod)):  # callable since 3.10, but not with a signature of a tool
         raise TypeError(f"@guard needs a plain function: put it below @{type(fn).__name__}")
     wrapper = wrap(fn, options)
+    if options.guard is not None and len(options.maps) > 1:
+        options.guard.local_maps.append((wrapper.__name__, options.maps[0]))
     with suppress(AttributeError, TypeError):
         # On the bare function too: where the host has registered that one, attach finds out from here.
         setattr(fn, MARK, options)

@@ -90,6 +90,8 @@ class ToolErrors:
         self.log_arguments = log_arguments
         self.calls = calls
         self.on_error = on_error
+        self.local_maps: list[tuple[str, ErrorMap]] = []
+        """Maps of single tools, with the name of the function; for the catalogue."""
         self.idempotency = _checked_idempotency(idempotency) if idempotency is not None else None
         from_environment()
 
