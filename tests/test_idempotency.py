@@ -19,7 +19,7 @@ import anyio.to_thread
 import pytest
 
 from iserror import ToolErrors, ToolFailure, current_call
-from iserror.idempotency import Entry, Idempotency, MemoryStore
+from iserror.idempotency import Entry, Idempotency, IdempotencyStore, MemoryStore
 from tests import hosts
 from tests.conftest import Lines
 from tests.hosts import HOST, Context, failure_of, in_memory, new_server, text_of, types
@@ -52,6 +52,11 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Served:
 @pytest.fixture
 def attached(tmp_path: Path) -> Served:
     return Served(tmp_path)
+
+
+def mine(store: IdempotencyStore | None = None, **settings: Any) -> Idempotency:
+    """Settings for calls in process, where no host tells who is calling."""
+    return Idempotency(store, subject=lambda: "me", **settings)
 
 
 def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
@@ -401,7 +406,7 @@ async def test_a_duplicate_does_not_wait_for_ever(tmp_path: Path) -> None:
 
 async def test_a_waiter_runs_when_the_first_applied_nothing() -> None:
     """When the first call releases the key, exactly one of those that wait runs, and the others get its result."""
-    guard, runs = ToolErrors(), []
+    guard, runs = ToolErrors(idempotency=mine()), []
 
     @guard(idempotency_key="key")
     async def pay(key: str) -> int:
@@ -429,7 +434,7 @@ async def test_a_waiter_runs_when_the_first_applied_nothing() -> None:
 
 async def test_a_cancelled_waiter_leaves_at_once() -> None:
     """Cancelling a call that waits for a key ends it now, and the first call keeps the key."""
-    guard, runs = ToolErrors(), []
+    guard, runs = ToolErrors(idempotency=mine()), []
 
     @guard(idempotency_key="key")
     async def pay(key: str) -> int:
@@ -451,7 +456,7 @@ async def test_a_cancelled_waiter_leaves_at_once() -> None:
 @pytest.mark.parametrize("how", ["scope", "task", "timeout"])
 async def test_a_body_that_was_stopped_is_unknown(how: str) -> None:
     """A call that was cancelled or timed out in its body never runs again, and a repeat says why."""
-    guard, runs = ToolErrors(), []
+    guard, runs = ToolErrors(idempotency=mine()), []
 
     @guard(idempotency_key="key", timeout=0.1 if how == "timeout" else None)
     async def pay(key: str) -> None:
@@ -501,7 +506,7 @@ class Slow(MemoryStore):
 
 async def test_cancelled_before_the_body_began() -> None:
     """A call that is cancelled while it claims its key gives it back: the next one runs."""
-    guard, runs = ToolErrors(idempotency=Idempotency(Slow())), []
+    guard, runs = ToolErrors(idempotency=mine(Slow())), []
 
     @guard(idempotency_key="key")
     async def pay(key: str) -> int:
@@ -516,7 +521,7 @@ async def test_cancelled_before_the_body_began() -> None:
 
 async def test_an_interrupt_in_the_body_is_unknown() -> None:
     """KeyboardInterrupt passes, and the key reads as unknown."""
-    guard = ToolErrors()
+    guard = ToolErrors(idempotency=mine())
 
     @guard(idempotency_key="key")
     def pay(key: str) -> None:
@@ -530,7 +535,7 @@ async def test_an_interrupt_in_the_body_is_unknown() -> None:
 
 async def test_a_call_inside_its_own_body() -> None:
     """A body that calls its tool with its own key fails at once instead of waiting for itself."""
-    guard = ToolErrors()
+    guard = ToolErrors(idempotency=mine())
     seen: list[ToolFailure] = []
 
     @guard(idempotency_key="key")
@@ -576,7 +581,7 @@ async def test_nested_in_another_tool(attached: Served) -> None:
 
 def test_in_threads() -> None:
     """Sync calls in plain threads wait for one another, and the body runs once."""
-    guard, runs, results = ToolErrors(), [], []
+    guard, runs, results = ToolErrors(idempotency=mine()), [], []
 
     @guard(idempotency_key="key")
     def pay(key: str) -> int:
@@ -595,7 +600,7 @@ def test_in_threads() -> None:
 
 async def test_a_blocked_loop_keeps_its_lease() -> None:
     """A body that blocks the event loop for longer than the lease does not lose its key."""
-    guard, runs, results = ToolErrors(idempotency=Idempotency(lease=0.2)), [], []
+    guard, runs, results = ToolErrors(idempotency=mine(lease=0.2)), [], []
 
     @guard(idempotency_key="key")
     async def pay(key: str) -> int:
@@ -617,7 +622,7 @@ async def test_a_blocked_loop_keeps_its_lease() -> None:
 
 async def test_a_plain_function_that_hands_out_a_coroutine() -> None:
     """Its body runs when it is awaited, and once for a key."""
-    guard, runs = ToolErrors(), []
+    guard, runs = ToolErrors(idempotency=mine()), []
 
     async def body(key: str) -> int:
         runs.append(key)
@@ -686,7 +691,7 @@ async def test_a_store_that_fails_after_the_body(tmp_path: Path, capfd: pytest.C
 
 async def test_arguments_that_cannot_be_compared() -> None:
     """An argument that is no data is a crash before the body runs, and no two of them count as equal."""
-    guard, runs = ToolErrors(), []
+    guard, runs = ToolErrors(idempotency=mine()), []
 
     @guard(idempotency_key="key")
     async def pay(what: object, key: str) -> None:
@@ -826,6 +831,49 @@ async def test_unauthenticated_sessions(tmp_path: Path, mode: list[str]) -> None
         for tool in ("pay", "pay_sync"):
             assert "IDEMPOTENCY_UNAUTHENTICATED: " in text_of(await call(tool, {"amount": 5, "key": "k"}))
     assert effects.all() == []
+
+
+@pytest.mark.parametrize("tool", ["pay_in_thread", "pay_in_task"])
+def test_a_caller_out_of_sight_is_nobody(tool: str, tmp_path: Path, mode: list[str]) -> None:
+    """What runs in a bare thread or a task of its own takes no key from anonymous HTTP, and shares none with a token."""
+    effects, port = Effects(tmp_path / "effects"), hosts.free_port()
+    with hosts.serving_http(SCRIPT, port, "--effects", str(effects.file), *mode):
+        assert "IDEMPOTENCY_UNAUTHENTICATED" in text_of(post(port, tool, {"key": "k"}))
+    assert effects.all() == []
+    port = hosts.free_port()
+    with hosts.serving_http(SCRIPT, port, "--auth", "--effects", str(effects.file), *mode):
+        texts = [text_of(post(port, tool, {"key": "k"}, f"{who}-may-pass")) for who in ("alice", "bob") * 2]
+    if tool == "pay_in_task":
+        assert texts == ["run 1", "run 2"] * 2
+    else:
+        assert all("IDEMPOTENCY_UNAUTHENTICATED" in text for text in texts)
+
+
+async def test_a_bare_thread_in_process(tmp_path: Path) -> None:
+    """A sync call in a bare thread is refused in process too, unless `subject=` says who calls."""
+    guard = ToolErrors()
+
+    @guard(idempotency_key="key")
+    def pay(key: str) -> str:
+        return "paid"
+
+    with pytest.raises(ToolFailure, match="IDEMPOTENCY_UNAUTHENTICATED"):
+        await asyncio.get_running_loop().run_in_executor(None, pay, "k")
+    with pytest.raises(ToolFailure, match="IDEMPOTENCY_UNAUTHENTICATED"):
+        await asyncio.get_running_loop().run_in_executor(None, lambda: asyncio.run(anyio.to_thread.run_sync(pay, "k")))
+
+
+def test_in_process_without_a_loop() -> None:
+    """A sync call in the main thread, outside of any event loop, is the one local caller's on every host."""
+    guard = ToolErrors()
+
+    @guard(idempotency_key="key")
+    def pay(key: str) -> object:
+        return guard
+
+    assert pay("k") is guard
+    with pytest.raises(ToolFailure, match="RESULT_NOT_KEPT"):
+        pay("k")
 
 
 async def test_over_stdio(tmp_path: Path) -> None:

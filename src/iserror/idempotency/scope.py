@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import inspect
 import json
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from types import FrameType
 from typing import Any, Final
 from uuid import UUID
 
-import anyio.from_thread
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
@@ -75,11 +76,12 @@ def scoped(settings: Idempotency, call: Call, tool: tuple[str, ...], key: str) -
 def subject(call: Call) -> list[str | None]:
     """Who is calling: of an access token the subject and its issuer, else the client; `[None]` is nobody.
 
-    Over stdio, in memory and in process there is one caller, whoever that is.
+    Over stdio, in memory and in process there is one caller, whoever that is. Where neither guard nor host tells how a
+    call came, only the main thread counts as in process.
     """
     request = call.root.request
     if request is UNTOLD:
-        request = _request(call)
+        request = _request()
     token = getattr(attempt(lambda: request.scope.get("user"), None), "access_token", None)  # type: ignore[attr-defined]
     if token is None:
         fastmcp = sys.modules.get("fastmcp.server.dependencies")
@@ -98,7 +100,7 @@ def subject(call: Call) -> list[str | None]:
     return ["local"] if request is None else [None]
 
 
-def _request(call: Call) -> object:
+def _request() -> object:
     """The HTTP request behind a call, where no guard is attached to say so: what the running host's variables hold."""
     lowlevel = sys.modules.get("mcp.server.lowlevel.server")
     variable = getattr(lowlevel, "request_ctx", None)  # mcp 1.x, and fastmcp 3 on it
@@ -109,37 +111,28 @@ def _request(call: Call) -> object:
     if fastmcp is not None:
         variable = getattr(fastmcp, "fastmcp_request_ctx", None)
         context = variable.get(None) if variable is not None else None
-        return context.request if context is not None else attempt(fastmcp.get_http_request, None)
-    return _request_of_mcp2(call) if "mcp.server.mcpserver.server" in sys.modules else None
+        request = context.request if context is not None else attempt(fastmcp.get_http_request, None)
+        if context is not None or request is not None:
+            return request
+    alone = threading.current_thread() is threading.main_thread()  # a bare thread may have been started by anybody
+    if "mcp.server.mcpserver.server" in sys.modules:
+        context = _context_of_mcp2()
+        if context is not None:
+            return context.request
+        alone = alone and asyncio._get_running_loop() is None  # and so may a task
+    return None if alone else UNTOLD
 
 
-def _request_of_mcp2(call: Call) -> object:
-    """`MCPServer` hands a tool nothing of its request, which is in its own frames: above an async tool, that is.
-
-    A sync one runs in another thread, and a nested call may be in another task.
-    """
+def _context_of_mcp2() -> Any:
+    """`MCPServer` hands a tool nothing of its request, which is in its own frames: above an async tool, that is."""
     frame: FrameType | None = sys._getframe()
-    whole = call.parent is None
     while frame is not None:
-        module = str(frame.f_globals.get("__name__"))
-        if module.startswith("mcp.server."):
+        if str(frame.f_globals.get("__name__")).startswith("mcp.server."):
             for value in frame.f_locals.values():
                 if type(value).__name__ == "ServerRequestContext":
-                    return value.request
-        elif module == "iserror.function" and frame.f_locals.get("call") is call.root:
-            whole = True
+                    return value
         frame = frame.f_back
-    return None if whole and not _in_worker_thread() else object()
-
-
-def _in_worker_thread() -> bool:
-    try:
-        anyio.from_thread.check_cancelled()
-    except RuntimeError:
-        return False
-    except BaseException:
-        return True
-    return True
+    return None
 
 
 # --- arguments -----------------------------------------------------------------------------------------------
