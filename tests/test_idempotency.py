@@ -23,7 +23,7 @@ from iserror.idempotency import Entry, Idempotency, IdempotencyStore, MemoryStor
 from tests import hosts
 from tests.conftest import Lines
 from tests.hosts import HOST, Context, failure_of, in_memory, new_server, text_of, types
-from tests.idempotent_server import Effects, add_tools, error_map
+from tests.idempotent_server import Effects, PaymentLost, add_tools, error_map
 
 SCRIPT = "tests/idempotent_server.py"
 pytestmark = pytest.mark.anyio
@@ -894,6 +894,67 @@ def test_decorated_only_over_stdio(tmp_path: Path) -> None:
     if HOST == "mcp2":  # it hands a sync tool nothing by which stdio and HTTP could be told apart
         assert "IDEMPOTENCY_UNAUTHENTICATED" in text_of(answer)
     assert effects.all() == ["pay 5"] if HOST == "mcp2" else ["pay 5", "pay_sync 5"]
+
+
+async def test_functions_of_one_name(lines: Lines) -> None:
+    """What a factory makes shares no key: served with the guard each has its tool's, elsewhere all are refused."""
+    guard, server = ToolErrors(idempotency=mine()), new_server()
+
+    def made(bank: str) -> Callable[..., Any]:
+        @guard(idempotency_key="key")
+        async def pay(key: str) -> str:
+            return bank
+
+        return pay
+
+    tools = [made("one"), made("two")]
+    for name, tool in zip(("pay_one", "pay_two"), tools, strict=True):
+        server.tool(name=name)(tool)
+        with pytest.raises(ToolFailure) as refused:
+            await tool("k")
+        assert (refused.value.code, refused.value.outcome) == ("INTERNAL_ERROR", "not_applied")
+    assert "cannot be told apart" in lines.read()[0]["exception"][0]["message"]
+    guard.attach(server)
+    async with in_memory(server) as call:
+        assert [text_of(await call(name, {"key": "k"})) for name in ("pay_one", "pay_two") * 2] == ["one", "two"] * 2
+
+
+class Bank:
+    """Has a method of a common name."""
+
+    @staticmethod
+    def pay(key: str) -> str:
+        return "bank"
+
+
+def pay(key: str) -> str:
+    """Has the same name."""
+    return "plain"
+
+
+def test_functions_of_one_name_in_other_places() -> None:
+    """The qualified name counts, so a method and a function do not share a key."""
+    guard = ToolErrors(idempotency=mine())
+    one, other = [guard(idempotency_key="key")(fn) for fn in (Bank.pay, pay)]
+    assert [one("k"), other("k"), one("k"), other("k")] == ["bank", "plain"] * 2
+
+
+async def test_a_subject_that_fails(lines: Lines) -> None:
+    """A `subject=` that raises is a crash before the body runs, whatever the map says of its exception."""
+    guard = ToolErrors(error_map(), idempotency=Idempotency(subject=_lost))
+
+    @guard(idempotency_key="key")
+    async def pay(key: str) -> None:
+        raise AssertionError
+
+    with pytest.raises(ToolFailure) as failed:
+        await pay("k")
+    assert (failed.value.code, failed.value.outcome) == ("INTERNAL_ERROR", "not_applied")
+    assert lines.read()[0]["exception"][0]["type"].endswith("PaymentLost")
+
+
+def _lost() -> str:
+    raise PaymentLost
 
 
 def test_a_subject_of_one_s_own() -> None:

@@ -53,7 +53,7 @@ def keyed(fn: Callable[..., Any], kind: Any, options: Options, name: str) -> Cal
         fn: The function.
         kind: What runs when it is called: of a partial or callable object the function inside.
         options: Its options, with a guard and the name of the parameter.
-        name: Its name, for messages and for the scope of a call that no host makes.
+        name: Its name, for messages.
 
     Raises:
         ValueError: It has no such parameter, or is a generator.
@@ -83,6 +83,10 @@ class _Layer:
         self.name = name
         self.signature = inspect.signature(fn)
         self.without = scope.injected(kind) | {str(options.idempotency_key)}
+        self.place = str(kind.__module__), str(getattr(kind, "__qualname__", name))
+        self.there = settings.functions.setdefault(self.place, [])
+        if len(self.there) < 2 and not any(known is fn for known in self.there):
+            self.there.append(fn)
 
     async def run_async(self, *args: Any, **kwargs: Any) -> Any:
         ticket = self._ticket(args, kwargs)
@@ -157,30 +161,39 @@ class _Layer:
         try:
             key = scope.key_text(bound.arguments[given])
         except ValueError as exc:
-            problem = invalid_arguments([(given, scope.KEY_RULE)], exc)
+            raise call.fail(invalid_arguments([(given, scope.KEY_RULE)], exc)) from None
+        try:
+            hidden = scope.scoped(self.settings, call, self._tool(call), key)
+            arguments = scope.arguments_digest(bound.arguments, self.without)
+        except scope.NotAuthenticated as exc:
+            tell_once("idempotency_subject", str(exc))
+            problem = built_in(
+                "IDEMPOTENCY_UNAUTHENTICATED",
+                "An idempotency key is accepted only from a caller that is signed in.",
+                exception=exc,
+                outcome="not_applied",
+                constant=True,
+            )
+        except Exception as exc:
+            problem = replace(crash(exc), outcome="not_applied")  # the body has not run
         else:
-            # Of a tool that a host serves the registered name: where its function stands may change.
-            served = call.body is self.options.key
-            tool = (call.target or call.tool,) if served else (str(self.kind.__module__), self.name)
-            try:
-                hidden = scope.scoped(self.settings, call, tool, key)
-                try:
-                    arguments = scope.arguments_digest(bound.arguments, self.without)
-                    return self._unless_inside(call, Ticket(self.settings, call, hidden, arguments))
-                except ToolFailure:
-                    raise
-                except Exception as exc:
-                    problem = replace(crash(exc), outcome="not_applied")  # the body has not run
-            except scope.NotAuthenticated as exc:
-                tell_once("idempotency_subject", str(exc))
-                problem = built_in(
-                    "IDEMPOTENCY_UNAUTHENTICATED",
-                    "An idempotency key is accepted only from a caller that is signed in.",
-                    exception=exc,
-                    outcome="not_applied",
-                    constant=True,
-                )
+            return self._unless_inside(call, Ticket(self.settings, call, hidden, arguments))
         raise call.fail(problem)
+
+    def _tool(self, call: Call) -> tuple[str, ...]:
+        """What the tool is called in the scope: as it is registered, of one that a host with a guard serves.
+
+        Raises:
+            ValueError: It has only the name of its function, and shares that.
+        """
+        if call.body is self.options.key:
+            return (call.target or call.tool,)  # where its function stands may change
+        if len(self.there) > 1:
+            raise ValueError(
+                f"several functions with an idempotency key are called {'.'.join(self.place)}: their keys cannot be "
+                "told apart unless the guard is attached to the server that has them as tools"
+            )
+        return self.place
 
     def _unless_inside(self, call: Call, ticket: Ticket) -> Ticket:
         """The ticket, if the call that has the key is not the one that makes this call: it would wait for itself."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
+from typing import Any
 
 from iserror.idempotency.memory import MemoryStore
 from iserror.idempotency.store import IdempotencyStore
@@ -53,3 +54,5 @@ class Idempotency:
         self.lease = float(lease)
         self.subject = subject
         self.allow_unauthenticated = allow_unauthenticated
+        self.functions: dict[tuple[str, str], list[Callable[..., Any]]] = {}
+        """The first two of each module and qualified name that have a key."""
