@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import functools
 import json
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -620,22 +622,57 @@ async def test_a_blocked_loop_keeps_its_lease() -> None:
     assert len(runs) == 1
 
 
-async def test_a_plain_function_that_hands_out_a_coroutine() -> None:
-    """Its body runs when it is awaited, and once for a key."""
-    guard, runs = ToolErrors(idempotency=mine()), []
+async def test_a_plain_function_that_hands_out_a_coroutine(lines: Lines) -> None:
+    """It is refused before its body runs, the log says what to do, and its key is free."""
+    guard, runs = ToolErrors(idempotency=mine(wait=0.2)), []
 
-    async def body(key: str) -> int:
+    async def body(key: str) -> None:
         runs.append(key)
-        return len(runs)
 
     @guard(idempotency_key="key")
     def pay(key: str):  # type: ignore[no-untyped-def]
         return body(key)
 
-    assert await pay("k") == 1
-    again = pay("k")
-    assert (await again if asyncio.iscoroutine(again) else again) == 1
-    assert len(runs) == 1
+    for _ in range(2):
+        with pytest.raises(ToolFailure) as failed:
+            pay("k")
+        assert (failed.value.code, failed.value.outcome) == ("INTERNAL_ERROR", "not_applied")
+    assert "make the tool async" in lines.read()[0]["exception"][0]["message"]
+    assert runs == []
+
+
+async def test_waiting_ends_before_the_guard_s_timeout() -> None:
+    """A duplicate that only waited says so; it is not stopped by the time limit, as if it had run."""
+    guard = ToolErrors(idempotency=mine(lease=60))
+    settings = guard.idempotency
+    assert settings is not None
+
+    @guard(idempotency_key="key")
+    async def pay(key: str, hold: float) -> None:
+        await anyio.sleep(hold)
+
+    limited = guard(idempotency_key="key", timeout=0.5)(pay.__wrapped__)  # type: ignore[attr-defined]
+    async with anyio.create_task_group() as group:
+        group.start_soon(pay, "k", 1.0)
+        await anyio.sleep(0.1)
+        with pytest.raises(ToolFailure) as early:
+            await limited("k", 1.0)
+    assert (early.value.code, early.value.retryable) == ("IDEMPOTENCY_KEY_IN_USE", True)
+
+
+async def test_a_replayed_crash_is_no_news_for_the_hook() -> None:
+    """`on_error` is called for the crash, and not for its repeats, which have no exception."""
+    seen: list[BaseException] = []
+    guard = ToolErrors(idempotency=mine(), on_error=lambda exc, _: seen.append(exc))
+
+    @guard(idempotency_key="key")
+    async def pay(key: str) -> None:
+        raise RuntimeError
+
+    for _ in range(3):
+        with pytest.raises(ToolFailure, match="INTERNAL_ERROR"):
+            await pay("k")
+    assert [type(exc) for exc in seen] == [RuntimeError]
 
 
 # --- stores that fail --------------------------------------------------------------------------------------------
@@ -674,6 +711,35 @@ async def test_no_store_no_run(tmp_path: Path, lines: Lines) -> None:
     assert served.effects.all() == []
     (line,) = lines.read()
     assert line["exception"][0]["type"] == "ConnectionError"
+
+
+def test_no_descriptors_no_run() -> None:
+    """Where the library's loop cannot start, calls fail at once and nothing runs; once it can, they do."""
+    script = """if True:
+        import os, resource
+        from iserror import ToolErrors, ToolFailure
+        from iserror.idempotency import Idempotency
+        @ToolErrors(idempotency=Idempotency(subject=lambda: "me"))(idempotency_key="key")
+        def pay(key: str) -> str:
+            return "paid"
+        resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))
+        taken = []
+        try:
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            pass
+        for _ in range(2):
+            try:
+                pay("k")
+            except ToolFailure as exc:
+                said = f"{exc.code} {exc.outcome}"
+        for file in taken:
+            os.close(file)
+        print(said, pay("k"))
+    """
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert ran.stdout.split() == ["IDEMPOTENCY_STORE_UNAVAILABLE", "not_applied", "paid"], ran.stderr
 
 
 async def test_a_store_that_fails_after_the_body(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -8,9 +8,10 @@ that stays in progress beyond its lease belongs to a process that died, and nobo
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import inspect
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
@@ -94,13 +95,24 @@ class _Layer:
             return await self.fn(*args, **kwargs)
         found: Entry | Exception | None = None
         try:
-            found = await loop.wait(loop.submit(ticket.acquire()))
+            found = await loop.wait(_asked(ticket))
         finally:
             if found is None:
                 ticket.leave()
         if not ticket.claimed_by(found):
             return self._repeat(ticket, found)
-        return await self._finish(ticket, self.fn(*args, **kwargs))
+        with ticket:
+            try:
+                result = await self.fn(*args, **kwargs)
+            except BaseException as exc:
+                ended = self._after(ticket, exc)  # outside of the shield, which hides whether this is cancelled
+                with anyio.CancelScope(shield=True), suppress(asyncio.CancelledError):
+                    await loop.wait(loop.submit(ended))
+                raise
+            # Whatever cancels this meanwhile, the store is told.
+            with anyio.CancelScope(shield=True):
+                await loop.wait(loop.submit(self._done(ticket, result)))
+            return result
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         ticket = self._ticket(args, kwargs)
@@ -108,7 +120,7 @@ class _Layer:
             return self.fn(*args, **kwargs)
         found: Entry | Exception | None = None
         try:
-            found = loop.wait_blocking(loop.submit(ticket.acquire()), cancellable=True)
+            found = loop.wait_blocking(_asked(ticket), cancellable=True)
         finally:
             if found is None:
                 ticket.leave()
@@ -120,28 +132,17 @@ class _Layer:
             except BaseException as exc:
                 self._tell(self._after(ticket, exc))
                 raise
-            if type(result) is CoroutineType:  # a plain function that hands out a coroutine: its body has yet to run
-                return self._finish(ticket, result)
+            if type(result) is CoroutineType:  # nothing says that anybody will ever run it
+                result.close()
+                self._tell(ticket.release())
+                cause = TypeError(f"{self.name!r} has an idempotency key and hands out a coroutine: make the tool async")
+                raise ticket.call.fail(replace(crash(cause), outcome="not_applied"))
             self._tell(self._done(ticket, result))
             return result
 
     @staticmethod
     def _tell(ended: Coroutine[Any, Any, None]) -> None:
         loop.wait_blocking(loop.submit(ended), cancellable=False)
-
-    async def _finish(self, ticket: Ticket, body: Awaitable[Any]) -> Any:
-        """Await the body, and tell the store how it ended, whatever cancels this meanwhile."""
-        with ticket:
-            try:
-                result = await body
-            except BaseException as exc:
-                ended = self._after(ticket, exc)  # outside of the shield, which hides whether this is cancelled
-                with anyio.CancelScope(shield=True), suppress(asyncio.CancelledError):
-                    await loop.wait(loop.submit(ended))
-                raise
-            with anyio.CancelScope(shield=True):
-                await loop.wait(loop.submit(self._done(ticket, result)))
-            return result
 
     def _ticket(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ticket | None:
         """What a call needs to ask for its key; None without one.
@@ -177,7 +178,7 @@ class _Layer:
         except Exception as exc:
             problem = replace(crash(exc), outcome="not_applied")  # the body has not run
         else:
-            return self._unless_inside(call, Ticket(self.settings, call, hidden, arguments))
+            return self._unless_inside(call, Ticket(self.settings, call, hidden, arguments, self.options.timeout))
         raise call.fail(problem)
 
     def _tool(self, call: Call) -> tuple[str, ...]:
@@ -264,6 +265,16 @@ class _Layer:
         return ticket.finish(record.of_failure(failure, problem))
 
 
+def _asked(ticket: Ticket) -> concurrent.futures.Future[Entry | Exception]:
+    """The claim, on its way; or why there is no way."""
+    try:
+        return loop.submit(ticket.acquire())
+    except Exception as exc:
+        failed: concurrent.futures.Future[Entry | Exception] = concurrent.futures.Future()
+        failed.set_result(exc)
+        return failed
+
+
 def _refusal(ticket: Ticket, found: Entry | Exception | None) -> Problem:
     """Why a call does not run that got no record it could repeat."""
     if not isinstance(found, Entry):
@@ -301,9 +312,11 @@ def _refusal(ticket: Ticket, found: Entry | Exception | None) -> Problem:
 class Ticket:
     """One call's claim to a key. Its coroutines run on the store's loop."""
 
-    def __init__(self, settings: Idempotency, call: Call, key: str, arguments: str) -> None:
+    def __init__(
+        self, settings: Idempotency, call: Call, key: str, arguments: str, limit: float | None
+    ) -> None:
         self.store = settings.store
-        self.wait = settings.wait
+        self.wait = settings.wait if limit is None else min(settings.wait, 0.9 * limit)
         self.lease = settings.lease
         self.call = call
         self.key = key
