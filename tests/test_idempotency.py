@@ -193,6 +193,35 @@ async def test_a_returned_error_that_applied_nothing(attached: Served) -> None:
     assert len(attached.effects.all()) == 2
 
 
+async def test_what_a_server_behind_said_is_passed_on_again() -> None:
+    """A failure of another server that the tool passed on comes again with its envelope and its `_meta`."""
+    guard, server, runs = ToolErrors(), new_server(), []  # type: ignore[var-annotated]
+    envelope = {
+        "code": "BANK_DOWN",
+        "message": "Bank.",
+        "retryable": True,
+        "retry_after": 3.0,
+        "outcome": "unknown",
+        "category": "unavailable",
+        "tool": "theirs",
+        "request_id": "0" * 32,
+    }
+
+    @server.tool()
+    @guard(idempotency_key="key")
+    async def pay(key: str):  # type: ignore[no-untyped-def]
+        runs.append(key)
+        return hosts.error_result("BANK_DOWN: Bank.", meta={"iserror/failure": envelope, "mine": 1})
+
+    guard.attach(server)
+    async with in_memory(server) as call:
+        first, again = [await call("pay", {"key": "k"}) for _ in range(2)]
+    assert first == again
+    assert (failure_of(again)["tool"], failure_of(again)["retryable"]) == ("theirs", False)
+    assert again["result"]["_meta"]["mine"] == 1
+    assert len(runs) == 1
+
+
 async def test_a_converted_error_is_a_failure(tmp_path: Path) -> None:
     """With `returned_errors="convert"` a text that reads like an error is kept as that failure."""
     guard, runs = ToolErrors(returned_errors="convert"), []

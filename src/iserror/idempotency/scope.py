@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import inspect
 import json
+import math
 import re
 import sys
 import threading
@@ -168,25 +169,30 @@ def _is_context(value: object) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Plain JSON data that is equal for equal values, and for no others: all fields, secrets too, sets in order."""
-    if value is None or type(value) in (str, int, bool):
+    """Plain JSON data that is equal for equal values, and for no others: all fields, secrets too, sets in order.
+
+    What JSON has no name for, and each container, comes with the name of its type.
+    """
+    kind = type(value)
+    if value is None or kind in (str, int, bool) or (kind is float and math.isfinite(value)):
         return value
+    name = (getattr(kind, "__pydantic_generic_metadata__", {}).get("origin") or kind).__name__
     if hasattr(value, "get_secret_value"):
-        return plain(value.get_secret_value())
+        return [name, plain(value.get_secret_value())]
     if isinstance(value, BaseModel):
-        said = {name: getattr(value, name) for name in type(value).model_fields}
-        return plain({**said, **(value.__pydantic_extra__ or {})})
+        said = {field: getattr(value, field) for field in kind.model_fields}
+        return [name, plain({**said, **(value.__pydantic_extra__ or {})})]
     if is_dataclass(value) and not isinstance(value, type):
-        return plain({field.name: getattr(value, field.name) for field in fields(value)})
+        return [name, plain({field.name: getattr(value, field.name) for field in fields(value)})]
     if isinstance(value, Mapping):
-        return _in_order([plain(key), plain(item)] for key, item in value.items())
+        return [name, *_in_order([plain(key), plain(item)] for key, item in value.items())]
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [name, *map(plain, value)]
     if isinstance(value, (set, frozenset)):
-        return _in_order(plain(item) for item in value)
+        return [name, *_in_order(map(plain, value))]
     if isinstance(value, Iterator):
-        raise TypeError(f"an argument of type {type(value).__name__} cannot be compared with that of an earlier call")
-    return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="strings")
+        raise TypeError(f"an argument of type {name} cannot be compared with that of an earlier call")
+    return [name, to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="strings")]
 
 
 def _in_order(items: Iterable[Any]) -> list[Any]:
