@@ -930,7 +930,7 @@ async def test_unauthenticated_sessions(tmp_path: Path, mode: list[str]) -> None
 
 @pytest.mark.parametrize("tool", ["pay_in_thread", "pay_in_task"])
 def test_a_caller_out_of_sight_is_nobody(tool: str, tmp_path: Path, mode: list[str]) -> None:
-    """What runs in a bare thread or a task of its own takes no key from anonymous HTTP, and shares none with a token."""
+    """What runs in a bare thread or a task of its own takes no key from anonymous HTTP, and shares none."""
     effects, port = Effects(tmp_path / "effects"), hosts.free_port()
     with hosts.serving_http(SCRIPT, port, "--effects", str(effects.file), *mode):
         assert "IDEMPOTENCY_UNAUTHENTICATED" in text_of(post(port, tool, {"key": "k"}))

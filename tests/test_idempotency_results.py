@@ -7,7 +7,7 @@ import warnings
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Literal, Optional, Union
+from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field, computed_field
@@ -74,7 +74,7 @@ KEPT: dict[str, tuple[Any, Any]] = {
     "alias": (Named, Named(theA=1)),
     "computed": (Computed, Computed(a=1)),
     "typed_dict": (Typed, {"x": 1}),
-    "optional": (Optional[Row], None),
+    "optional": (Row | None, None),
     "data": (Data, Data(1, [1.0, 2.5])),
     "date": (date, DAY),
     "decimal": (Decimal, Decimal("1.50")),
@@ -82,7 +82,7 @@ KEPT: dict[str, tuple[Any, Any]] = {
     "int_keys": (dict[int, str], {1: "a"}),
     "dict_order": (dict[str, float], {"b": 1, "a": 2.5}),
     "plain_dict": (None, {"b": 1, "a": [2.5, None]}),
-    "union": (Union[int, str], "5"),
+    "union": (int | str, "5"),
     "literal": (Literal["a", "b"], "a"),
     "text": (str, "5"),
     "nothing": (None, None),

@@ -24,7 +24,6 @@ from pydantic.fields import FieldInfo
 from iserror.attempt import attempt
 from iserror.call import Call, current
 from iserror.cancel import must_pass
-from iserror.failure import ToolFailure
 from iserror.idempotency import loop, record, scope
 from iserror.idempotency.settings import Idempotency
 from iserror.idempotency.store import Entry
@@ -135,7 +134,7 @@ class _Layer:
             if type(result) is CoroutineType:  # nothing says that anybody will ever run it
                 result.close()
                 self._tell(ticket.release())
-                cause = TypeError(f"{self.name!r} has an idempotency key and hands out a coroutine: make the tool async")
+                cause = TypeError(f"{self.name!r} has a key and hands out a coroutine: make the tool async")
                 raise ticket.call.fail(replace(crash(cause), outcome="not_applied"))
             self._tell(self._done(ticket, result))
             return result
@@ -162,23 +161,24 @@ class _Layer:
         try:
             key = scope.key_text(bound.arguments[given])
         except ValueError as exc:
-            raise call.fail(invalid_arguments([(given, scope.KEY_RULE)], exc)) from None
-        try:
-            hidden = scope.scoped(self.settings, call, self._tool(call), key)
-            arguments = scope.arguments_digest(bound.arguments, self.without)
-        except scope.NotAuthenticated as exc:
-            tell_once("idempotency_subject", str(exc))
-            problem = built_in(
-                "IDEMPOTENCY_UNAUTHENTICATED",
-                "An idempotency key is accepted only from a caller that is signed in.",
-                exception=exc,
-                outcome="not_applied",
-                constant=True,
-            )
-        except Exception as exc:
-            problem = replace(crash(exc), outcome="not_applied")  # the body has not run
+            problem = invalid_arguments([(given, scope.KEY_RULE)], exc)
         else:
-            return self._unless_inside(call, Ticket(self.settings, call, hidden, arguments, self.options.timeout))
+            try:
+                hidden = scope.scoped(self.settings, call, self._tool(call), key)
+                arguments = scope.arguments_digest(bound.arguments, self.without)
+            except scope.NotAuthenticated as exc:
+                tell_once("idempotency_subject", str(exc))
+                problem = built_in(
+                    "IDEMPOTENCY_UNAUTHENTICATED",
+                    "An idempotency key is accepted only from a caller that is signed in.",
+                    exception=exc,
+                    outcome="not_applied",
+                    constant=True,
+                )
+            except Exception as exc:
+                problem = replace(crash(exc), outcome="not_applied")  # the body has not run
+            else:
+                return self._unless_inside(call, Ticket(self.settings, call, hidden, arguments, self.options.timeout))
         raise call.fail(problem)
 
     def _tool(self, call: Call) -> tuple[str, ...]:
@@ -312,9 +312,7 @@ def _refusal(ticket: Ticket, found: Entry | Exception | None) -> Problem:
 class Ticket:
     """One call's claim to a key. Its coroutines run on the store's loop."""
 
-    def __init__(
-        self, settings: Idempotency, call: Call, key: str, arguments: str, limit: float | None
-    ) -> None:
+    def __init__(self, settings: Idempotency, call: Call, key: str, arguments: str, limit: float | None) -> None:
         self.store = settings.store
         self.wait = settings.wait if limit is None else min(settings.wait, 0.9 * limit)
         self.lease = settings.lease
