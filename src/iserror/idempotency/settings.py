@@ -23,8 +23,8 @@ class Idempotency:
             it three times as often.
         subject: `() -> str | None`, called in the tool's context: who is calling. None is nobody. Left out, the
             access token says it.
-        allow_unauthenticated: Whether callers over HTTP without a token may use keys. All of them share one scope:
-            who knows another's key and arguments gets that result.
+        allow_unauthenticated: Whether callers without a token may use keys over HTTP, and where nobody knows how a call
+            came. All of them share one scope: who knows another's key and arguments gets that result.
 
     Raises:
         TypeError, ValueError: A setting that is not one of these.
