@@ -198,12 +198,15 @@ async def test_closing_waits_for_no_call(redis: RedisServer) -> None:
     pay, store = keyed(redis, runs, wait=5)
     async with anyio.create_task_group() as group:
         for _ in range(5):
-            group.start_soon(pay, "k", 1.5)
+            group.start_soon(pay, "k", 3)
         while not runs:
             await anyio.sleep(0.01)
+        redis.pause()
+        await anyio.sleep(0.3)  # now they all wait for the server
         started = time.monotonic()
+        group.start_soon(anyio.to_thread.run_sync, redis.resume)
         await store.aclose()
-        assert time.monotonic() - started < 0.7
+        assert time.monotonic() - started < 1.5
     assert runs == ["k"]
     await store.aclose()
 
