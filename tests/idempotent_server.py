@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+import functools
 import os
 import signal
 import sys
@@ -112,6 +114,24 @@ def add_tools(server: Any, guard: ToolErrors, effects: Effects) -> None:
         run = effects.add(f"pay_sync {amount}")
         time.sleep(hold)
         return Receipt(amount=amount, run=run)
+
+    @guard(idempotency_key="key")
+    def pay_blocking(key: str) -> str:
+        return f"run {effects.add('pay_blocking')}"
+
+    @server.tool()
+    async def pay_in_thread(key: str) -> str:
+        return await asyncio.get_running_loop().run_in_executor(None, pay_blocking, key)
+
+    @guard(idempotency_key="key")
+    async def pay_in_task(key: str) -> str:
+        return f"run {effects.add('pay_in_task')}"
+
+    @functools.wraps(pay_in_task)
+    async def within_5_s(key: str) -> str:
+        return await asyncio.wait_for(asyncio.create_task(pay_in_task(key)), 5)
+
+    server.tool()(within_5_s)
 
     @server.tool()
     @guard(effect="write", idempotency_key="key")

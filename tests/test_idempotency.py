@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import functools
 import json
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -19,11 +21,11 @@ import anyio.to_thread
 import pytest
 
 from iserror import ToolErrors, ToolFailure, current_call
-from iserror.idempotency import Entry, Idempotency, MemoryStore
+from iserror.idempotency import Entry, Idempotency, IdempotencyStore, MemoryStore
 from tests import hosts
 from tests.conftest import Lines
 from tests.hosts import HOST, Context, failure_of, in_memory, new_server, text_of, types
-from tests.idempotent_server import Effects, add_tools, error_map
+from tests.idempotent_server import Effects, PaymentLost, add_tools, error_map
 
 SCRIPT = "tests/idempotent_server.py"
 pytestmark = pytest.mark.anyio
@@ -52,6 +54,11 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Served:
 @pytest.fixture
 def attached(tmp_path: Path) -> Served:
     return Served(tmp_path)
+
+
+def mine(store: IdempotencyStore | None = None, **settings: Any) -> Idempotency:
+    """Settings for calls in process, where no host tells who is calling."""
+    return Idempotency(store, subject=lambda: "me", **settings)
 
 
 def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
@@ -184,6 +191,35 @@ async def test_a_returned_error_that_applied_nothing(attached: Served) -> None:
         for _ in range(2):
             assert failure_of(await call("give", {"kind": "upstream", "key": "k"}))["code"] == "TOO_EARLY"
     assert len(attached.effects.all()) == 2
+
+
+async def test_what_a_server_behind_said_is_passed_on_again() -> None:
+    """A failure of another server that the tool passed on comes again with its envelope and its `_meta`."""
+    guard, server, runs = ToolErrors(), new_server(), []  # type: ignore[var-annotated]
+    envelope = {
+        "code": "BANK_DOWN",
+        "message": "Bank.",
+        "retryable": True,
+        "retry_after": 3.0,
+        "outcome": "unknown",
+        "category": "unavailable",
+        "tool": "theirs",
+        "request_id": "0" * 32,
+    }
+
+    @server.tool()
+    @guard(idempotency_key="key")
+    async def pay(key: str):  # type: ignore[no-untyped-def]
+        runs.append(key)
+        return hosts.error_result("BANK_DOWN: Bank.", meta={"iserror/failure": envelope, "mine": 1})
+
+    guard.attach(server)
+    async with in_memory(server) as call:
+        first, again = [await call("pay", {"key": "k"}) for _ in range(2)]
+    assert first == again
+    assert (failure_of(again)["tool"], failure_of(again)["retryable"]) == ("theirs", False)
+    assert again["result"]["_meta"]["mine"] == 1
+    assert len(runs) == 1
 
 
 async def test_a_converted_error_is_a_failure(tmp_path: Path) -> None:
@@ -401,7 +437,7 @@ async def test_a_duplicate_does_not_wait_for_ever(tmp_path: Path) -> None:
 
 async def test_a_waiter_runs_when_the_first_applied_nothing() -> None:
     """When the first call releases the key, exactly one of those that wait runs, and the others get its result."""
-    guard, runs = ToolErrors(), []
+    guard, runs = ToolErrors(idempotency=mine()), []
 
     @guard(idempotency_key="key")
     async def pay(key: str) -> int:
@@ -429,7 +465,7 @@ async def test_a_waiter_runs_when_the_first_applied_nothing() -> None:
 
 async def test_a_cancelled_waiter_leaves_at_once() -> None:
     """Cancelling a call that waits for a key ends it now, and the first call keeps the key."""
-    guard, runs = ToolErrors(), []
+    guard, runs = ToolErrors(idempotency=mine()), []
 
     @guard(idempotency_key="key")
     async def pay(key: str) -> int:
@@ -451,7 +487,7 @@ async def test_a_cancelled_waiter_leaves_at_once() -> None:
 @pytest.mark.parametrize("how", ["scope", "task", "timeout"])
 async def test_a_body_that_was_stopped_is_unknown(how: str) -> None:
     """A call that was cancelled or timed out in its body never runs again, and a repeat says why."""
-    guard, runs = ToolErrors(), []
+    guard, runs = ToolErrors(idempotency=mine()), []
 
     @guard(idempotency_key="key", timeout=0.1 if how == "timeout" else None)
     async def pay(key: str) -> None:
@@ -501,7 +537,7 @@ class Slow(MemoryStore):
 
 async def test_cancelled_before_the_body_began() -> None:
     """A call that is cancelled while it claims its key gives it back: the next one runs."""
-    guard, runs = ToolErrors(idempotency=Idempotency(Slow())), []
+    guard, runs = ToolErrors(idempotency=mine(Slow())), []
 
     @guard(idempotency_key="key")
     async def pay(key: str) -> int:
@@ -516,7 +552,7 @@ async def test_cancelled_before_the_body_began() -> None:
 
 async def test_an_interrupt_in_the_body_is_unknown() -> None:
     """KeyboardInterrupt passes, and the key reads as unknown."""
-    guard = ToolErrors()
+    guard = ToolErrors(idempotency=mine())
 
     @guard(idempotency_key="key")
     def pay(key: str) -> None:
@@ -530,7 +566,7 @@ async def test_an_interrupt_in_the_body_is_unknown() -> None:
 
 async def test_a_call_inside_its_own_body() -> None:
     """A body that calls its tool with its own key fails at once instead of waiting for itself."""
-    guard = ToolErrors()
+    guard = ToolErrors(idempotency=mine())
     seen: list[ToolFailure] = []
 
     @guard(idempotency_key="key")
@@ -576,7 +612,7 @@ async def test_nested_in_another_tool(attached: Served) -> None:
 
 def test_in_threads() -> None:
     """Sync calls in plain threads wait for one another, and the body runs once."""
-    guard, runs, results = ToolErrors(), [], []
+    guard, runs, results = ToolErrors(idempotency=mine()), [], []
 
     @guard(idempotency_key="key")
     def pay(key: str) -> int:
@@ -595,7 +631,7 @@ def test_in_threads() -> None:
 
 async def test_a_blocked_loop_keeps_its_lease() -> None:
     """A body that blocks the event loop for longer than the lease does not lose its key."""
-    guard, runs, results = ToolErrors(idempotency=Idempotency(lease=0.2)), [], []
+    guard, runs, results = ToolErrors(idempotency=mine(lease=0.2)), [], []
 
     @guard(idempotency_key="key")
     async def pay(key: str) -> int:
@@ -615,22 +651,57 @@ async def test_a_blocked_loop_keeps_its_lease() -> None:
     assert len(runs) == 1
 
 
-async def test_a_plain_function_that_hands_out_a_coroutine() -> None:
-    """Its body runs when it is awaited, and once for a key."""
-    guard, runs = ToolErrors(), []
+async def test_a_plain_function_that_hands_out_a_coroutine(lines: Lines) -> None:
+    """It is refused before its body runs, the log says what to do, and its key is free."""
+    guard, runs = ToolErrors(idempotency=mine(wait=0.2)), []
 
-    async def body(key: str) -> int:
+    async def body(key: str) -> None:
         runs.append(key)
-        return len(runs)
 
     @guard(idempotency_key="key")
     def pay(key: str):  # type: ignore[no-untyped-def]
         return body(key)
 
-    assert await pay("k") == 1
-    again = pay("k")
-    assert (await again if asyncio.iscoroutine(again) else again) == 1
-    assert len(runs) == 1
+    for _ in range(2):
+        with pytest.raises(ToolFailure) as failed:
+            pay("k")
+        assert (failed.value.code, failed.value.outcome) == ("INTERNAL_ERROR", "not_applied")
+    assert "make the tool async" in lines.read()[0]["exception"][0]["message"]
+    assert runs == []
+
+
+async def test_waiting_ends_before_the_guard_s_timeout() -> None:
+    """A duplicate that only waited says so; it is not stopped by the time limit, as if it had run."""
+    guard = ToolErrors(idempotency=mine(lease=60))
+    settings = guard.idempotency
+    assert settings is not None
+
+    @guard(idempotency_key="key")
+    async def pay(key: str, hold: float) -> None:
+        await anyio.sleep(hold)
+
+    limited = guard(idempotency_key="key", timeout=0.5)(pay.__wrapped__)  # type: ignore[attr-defined]
+    async with anyio.create_task_group() as group:
+        group.start_soon(pay, "k", 1.0)
+        await anyio.sleep(0.1)
+        with pytest.raises(ToolFailure) as early:
+            await limited("k", 1.0)
+    assert (early.value.code, early.value.retryable) == ("IDEMPOTENCY_KEY_IN_USE", True)
+
+
+async def test_a_replayed_crash_is_no_news_for_the_hook() -> None:
+    """`on_error` is called for the crash, and not for its repeats, which have no exception."""
+    seen: list[BaseException] = []
+    guard = ToolErrors(idempotency=mine(), on_error=lambda exc, _: seen.append(exc))
+
+    @guard(idempotency_key="key")
+    async def pay(key: str) -> None:
+        raise RuntimeError
+
+    for _ in range(3):
+        with pytest.raises(ToolFailure, match="INTERNAL_ERROR"):
+            await pay("k")
+    assert [type(exc) for exc in seen] == [RuntimeError]
 
 
 # --- stores that fail --------------------------------------------------------------------------------------------
@@ -671,6 +742,35 @@ async def test_no_store_no_run(tmp_path: Path, lines: Lines) -> None:
     assert line["exception"][0]["type"] == "ConnectionError"
 
 
+def test_no_descriptors_no_run() -> None:
+    """Where the library's loop cannot start, calls fail at once and nothing runs; once it can, they do."""
+    script = """if True:
+        import os, resource
+        from iserror import ToolErrors, ToolFailure
+        from iserror.idempotency import Idempotency
+        @ToolErrors(idempotency=Idempotency(subject=lambda: "me"))(idempotency_key="key")
+        def pay(key: str) -> str:
+            return "paid"
+        resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))
+        taken = []
+        try:
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            pass
+        for _ in range(2):
+            try:
+                pay("k")
+            except ToolFailure as exc:
+                said = f"{exc.code} {exc.outcome}"
+        for file in taken:
+            os.close(file)
+        print(said, pay("k"))
+    """
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert ran.stdout.split() == ["IDEMPOTENCY_STORE_UNAVAILABLE", "not_applied", "paid"], ran.stderr
+
+
 async def test_a_store_that_fails_after_the_body(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The caller gets the result, the operator is told once, and the key reads as unknown when its lease is over."""
     served = Served(tmp_path, store=Broken("finish"), lease=0.2, wait=5)
@@ -686,7 +786,7 @@ async def test_a_store_that_fails_after_the_body(tmp_path: Path, capfd: pytest.C
 
 async def test_arguments_that_cannot_be_compared() -> None:
     """An argument that is no data is a crash before the body runs, and no two of them count as equal."""
-    guard, runs = ToolErrors(), []
+    guard, runs = ToolErrors(idempotency=mine()), []
 
     @guard(idempotency_key="key")
     async def pay(what: object, key: str) -> None:
@@ -828,6 +928,49 @@ async def test_unauthenticated_sessions(tmp_path: Path, mode: list[str]) -> None
     assert effects.all() == []
 
 
+@pytest.mark.parametrize("tool", ["pay_in_thread", "pay_in_task"])
+def test_a_caller_out_of_sight_is_nobody(tool: str, tmp_path: Path, mode: list[str]) -> None:
+    """What runs in a bare thread or a task of its own takes no key from anonymous HTTP, and shares none."""
+    effects, port = Effects(tmp_path / "effects"), hosts.free_port()
+    with hosts.serving_http(SCRIPT, port, "--effects", str(effects.file), *mode):
+        assert "IDEMPOTENCY_UNAUTHENTICATED" in text_of(post(port, tool, {"key": "k"}))
+    assert effects.all() == []
+    port = hosts.free_port()
+    with hosts.serving_http(SCRIPT, port, "--auth", "--effects", str(effects.file), *mode):
+        texts = [text_of(post(port, tool, {"key": "k"}, f"{who}-may-pass")) for who in ("alice", "bob") * 2]
+    if tool == "pay_in_task":
+        assert texts == ["run 1", "run 2"] * 2
+    else:
+        assert all("IDEMPOTENCY_UNAUTHENTICATED" in text for text in texts)
+
+
+async def test_a_bare_thread_in_process(tmp_path: Path) -> None:
+    """A sync call in a bare thread is refused in process too, unless `subject=` says who calls."""
+    guard = ToolErrors()
+
+    @guard(idempotency_key="key")
+    def pay(key: str) -> str:
+        return "paid"
+
+    with pytest.raises(ToolFailure, match="IDEMPOTENCY_UNAUTHENTICATED"):
+        await asyncio.get_running_loop().run_in_executor(None, pay, "k")
+    with pytest.raises(ToolFailure, match="IDEMPOTENCY_UNAUTHENTICATED"):
+        await asyncio.get_running_loop().run_in_executor(None, lambda: asyncio.run(anyio.to_thread.run_sync(pay, "k")))
+
+
+def test_in_process_without_a_loop() -> None:
+    """A sync call in the main thread, outside of any event loop, is the one local caller's on every host."""
+    guard = ToolErrors()
+
+    @guard(idempotency_key="key")
+    def pay(key: str) -> object:
+        return guard
+
+    assert pay("k") is guard
+    with pytest.raises(ToolFailure, match="RESULT_NOT_KEPT"):
+        pay("k")
+
+
 async def test_over_stdio(tmp_path: Path) -> None:
     """Over stdio a repeat gets the first result, of an async and of a sync tool."""
     effects = Effects(tmp_path / "effects")
@@ -846,6 +989,67 @@ def test_decorated_only_over_stdio(tmp_path: Path) -> None:
     if HOST == "mcp2":  # it hands a sync tool nothing by which stdio and HTTP could be told apart
         assert "IDEMPOTENCY_UNAUTHENTICATED" in text_of(answer)
     assert effects.all() == ["pay 5"] if HOST == "mcp2" else ["pay 5", "pay_sync 5"]
+
+
+async def test_functions_of_one_name(lines: Lines) -> None:
+    """What a factory makes shares no key: served with the guard each has its tool's, elsewhere all are refused."""
+    guard, server = ToolErrors(idempotency=mine()), new_server()
+
+    def made(bank: str) -> Callable[..., Any]:
+        @guard(idempotency_key="key")
+        async def pay(key: str) -> str:
+            return bank
+
+        return pay
+
+    tools = [made("one"), made("two")]
+    for name, tool in zip(("pay_one", "pay_two"), tools, strict=True):
+        server.tool(name=name)(tool)
+        with pytest.raises(ToolFailure) as refused:
+            await tool("k")
+        assert (refused.value.code, refused.value.outcome) == ("INTERNAL_ERROR", "not_applied")
+    assert "cannot be told apart" in lines.read()[0]["exception"][0]["message"]
+    guard.attach(server)
+    async with in_memory(server) as call:
+        assert [text_of(await call(name, {"key": "k"})) for name in ("pay_one", "pay_two") * 2] == ["one", "two"] * 2
+
+
+class Bank:
+    """Has a method of a common name."""
+
+    @staticmethod
+    def pay(key: str) -> str:
+        return "bank"
+
+
+def pay(key: str) -> str:
+    """Has the same name."""
+    return "plain"
+
+
+def test_functions_of_one_name_in_other_places() -> None:
+    """The qualified name counts, so a method and a function do not share a key."""
+    guard = ToolErrors(idempotency=mine())
+    one, other = [guard(idempotency_key="key")(fn) for fn in (Bank.pay, pay)]
+    assert [one("k"), other("k"), one("k"), other("k")] == ["bank", "plain"] * 2
+
+
+async def test_a_subject_that_fails(lines: Lines) -> None:
+    """A `subject=` that raises is a crash before the body runs, whatever the map says of its exception."""
+    guard = ToolErrors(error_map(), idempotency=Idempotency(subject=_lost))
+
+    @guard(idempotency_key="key")
+    async def pay(key: str) -> None:
+        raise AssertionError
+
+    with pytest.raises(ToolFailure) as failed:
+        await pay("k")
+    assert (failed.value.code, failed.value.outcome) == ("INTERNAL_ERROR", "not_applied")
+    assert lines.read()[0]["exception"][0]["type"].endswith("PaymentLost")
+
+
+def _lost() -> str:
+    raise PaymentLost
 
 
 def test_a_subject_of_one_s_own() -> None:

@@ -192,6 +192,25 @@ async def test_the_server_goes_while_the_body_runs(redis: RedisServer, capfd: py
     await store.aclose()
 
 
+async def test_closing_waits_for_no_call(redis: RedisServer) -> None:
+    """`aclose` does not wait for calls that wait for a key, only for what was asked of the server."""
+    runs: list[str] = []
+    pay, store = keyed(redis, runs, wait=5)
+    async with anyio.create_task_group() as group:
+        for _ in range(5):
+            group.start_soon(pay, "k", 3)
+        while not runs:
+            await anyio.sleep(0.01)
+        redis.pause()
+        await anyio.sleep(0.3)  # now they all wait for the server
+        started = time.monotonic()
+        group.start_soon(anyio.to_thread.run_sync, redis.resume)
+        await store.aclose()
+        assert time.monotonic() - started < 1.5
+    assert runs == ["k"]
+    await store.aclose()
+
+
 async def test_what_is_stored_tells_nothing(redis: RedisServer) -> None:
     """Neither key nor arguments of a call stand in the store, and a key is only a hash under the prefix."""
     runs: list[str] = []

@@ -8,9 +8,10 @@ that stays in progress beyond its lease belongs to a process that died, and nobo
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import inspect
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
@@ -23,7 +24,6 @@ from pydantic.fields import FieldInfo
 from iserror.attempt import attempt
 from iserror.call import Call, current
 from iserror.cancel import must_pass
-from iserror.failure import ToolFailure
 from iserror.idempotency import loop, record, scope
 from iserror.idempotency.settings import Idempotency
 from iserror.idempotency.store import Entry
@@ -53,7 +53,7 @@ def keyed(fn: Callable[..., Any], kind: Any, options: Options, name: str) -> Cal
         fn: The function.
         kind: What runs when it is called: of a partial or callable object the function inside.
         options: Its options, with a guard and the name of the parameter.
-        name: Its name, for messages and for the scope of a call that no host makes.
+        name: Its name, for messages.
 
     Raises:
         ValueError: It has no such parameter, or is a generator.
@@ -83,6 +83,10 @@ class _Layer:
         self.name = name
         self.signature = inspect.signature(fn)
         self.without = scope.injected(kind) | {str(options.idempotency_key)}
+        self.place = str(kind.__module__), str(getattr(kind, "__qualname__", name))
+        self.there = settings.functions.setdefault(self.place, [])
+        if len(self.there) < 2 and not any(known is fn for known in self.there):
+            self.there.append(fn)
 
     async def run_async(self, *args: Any, **kwargs: Any) -> Any:
         ticket = self._ticket(args, kwargs)
@@ -90,13 +94,24 @@ class _Layer:
             return await self.fn(*args, **kwargs)
         found: Entry | Exception | None = None
         try:
-            found = await loop.wait(loop.submit(ticket.acquire()))
+            found = await loop.wait(_asked(ticket))
         finally:
             if found is None:
                 ticket.leave()
         if not ticket.claimed_by(found):
             return self._repeat(ticket, found)
-        return await self._finish(ticket, self.fn(*args, **kwargs))
+        with ticket:
+            try:
+                result = await self.fn(*args, **kwargs)
+            except BaseException as exc:
+                ended = self._after(ticket, exc)  # outside of the shield, which hides whether this is cancelled
+                with anyio.CancelScope(shield=True), suppress(asyncio.CancelledError):
+                    await loop.wait(loop.submit(ended))
+                raise
+            # Whatever cancels this meanwhile, the store is told.
+            with anyio.CancelScope(shield=True):
+                await loop.wait(loop.submit(self._done(ticket, result)))
+            return result
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         ticket = self._ticket(args, kwargs)
@@ -104,7 +119,7 @@ class _Layer:
             return self.fn(*args, **kwargs)
         found: Entry | Exception | None = None
         try:
-            found = loop.wait_blocking(loop.submit(ticket.acquire()), cancellable=True)
+            found = loop.wait_blocking(_asked(ticket), cancellable=True)
         finally:
             if found is None:
                 ticket.leave()
@@ -116,28 +131,17 @@ class _Layer:
             except BaseException as exc:
                 self._tell(self._after(ticket, exc))
                 raise
-            if type(result) is CoroutineType:  # a plain function that hands out a coroutine: its body has yet to run
-                return self._finish(ticket, result)
+            if type(result) is CoroutineType:  # nothing says that anybody will ever run it
+                result.close()
+                self._tell(ticket.release())
+                cause = TypeError(f"{self.name!r} has a key and hands out a coroutine: make the tool async")
+                raise ticket.call.fail(replace(crash(cause), outcome="not_applied"))
             self._tell(self._done(ticket, result))
             return result
 
     @staticmethod
     def _tell(ended: Coroutine[Any, Any, None]) -> None:
         loop.wait_blocking(loop.submit(ended), cancellable=False)
-
-    async def _finish(self, ticket: Ticket, body: Awaitable[Any]) -> Any:
-        """Await the body, and tell the store how it ended, whatever cancels this meanwhile."""
-        with ticket:
-            try:
-                result = await body
-            except BaseException as exc:
-                ended = self._after(ticket, exc)  # outside of the shield, which hides whether this is cancelled
-                with anyio.CancelScope(shield=True), suppress(asyncio.CancelledError):
-                    await loop.wait(loop.submit(ended))
-                raise
-            with anyio.CancelScope(shield=True):
-                await loop.wait(loop.submit(self._done(ticket, result)))
-            return result
 
     def _ticket(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ticket | None:
         """What a call needs to ask for its key; None without one.
@@ -159,18 +163,9 @@ class _Layer:
         except ValueError as exc:
             problem = invalid_arguments([(given, scope.KEY_RULE)], exc)
         else:
-            # Of a tool that a host serves the registered name: where its function stands may change.
-            served = call.body is self.options.key
-            tool = (call.target or call.tool,) if served else (str(self.kind.__module__), self.name)
             try:
-                hidden = scope.scoped(self.settings, call, tool, key)
-                try:
-                    arguments = scope.arguments_digest(bound.arguments, self.without)
-                    return self._unless_inside(call, Ticket(self.settings, call, hidden, arguments))
-                except ToolFailure:
-                    raise
-                except Exception as exc:
-                    problem = replace(crash(exc), outcome="not_applied")  # the body has not run
+                hidden = scope.scoped(self.settings, call, self._tool(call), key)
+                arguments = scope.arguments_digest(bound.arguments, self.without)
             except scope.NotAuthenticated as exc:
                 tell_once("idempotency_subject", str(exc))
                 problem = built_in(
@@ -180,7 +175,26 @@ class _Layer:
                     outcome="not_applied",
                     constant=True,
                 )
+            except Exception as exc:
+                problem = replace(crash(exc), outcome="not_applied")  # the body has not run
+            else:
+                return self._unless_inside(call, Ticket(self.settings, call, hidden, arguments, self.options.timeout))
         raise call.fail(problem)
+
+    def _tool(self, call: Call) -> tuple[str, ...]:
+        """What the tool is called in the scope: as it is registered, of one that a host with a guard serves.
+
+        Raises:
+            ValueError: It has only the name of its function, and shares that.
+        """
+        if call.body is self.options.key:
+            return (call.target or call.tool,)  # where its function stands may change
+        if len(self.there) > 1:
+            raise ValueError(
+                f"several functions with an idempotency key are called {'.'.join(self.place)}: their keys cannot be "
+                "told apart unless the guard is attached to the server that has them as tools"
+            )
+        return self.place
 
     def _unless_inside(self, call: Call, ticket: Ticket) -> Ticket:
         """The ticket, if the call that has the key is not the one that makes this call: it would wait for itself."""
@@ -251,6 +265,16 @@ class _Layer:
         return ticket.finish(record.of_failure(failure, problem))
 
 
+def _asked(ticket: Ticket) -> concurrent.futures.Future[Entry | Exception]:
+    """The claim, on its way; or why there is no way."""
+    try:
+        return loop.submit(ticket.acquire())
+    except Exception as exc:
+        failed: concurrent.futures.Future[Entry | Exception] = concurrent.futures.Future()
+        failed.set_result(exc)
+        return failed
+
+
 def _refusal(ticket: Ticket, found: Entry | Exception | None) -> Problem:
     """Why a call does not run that got no record it could repeat."""
     if not isinstance(found, Entry):
@@ -288,9 +312,9 @@ def _refusal(ticket: Ticket, found: Entry | Exception | None) -> Problem:
 class Ticket:
     """One call's claim to a key. Its coroutines run on the store's loop."""
 
-    def __init__(self, settings: Idempotency, call: Call, key: str, arguments: str) -> None:
+    def __init__(self, settings: Idempotency, call: Call, key: str, arguments: str, limit: float | None) -> None:
         self.store = settings.store
-        self.wait = settings.wait
+        self.wait = settings.wait if limit is None else min(settings.wait, 0.9 * limit)
         self.lease = settings.lease
         self.call = call
         self.key = key

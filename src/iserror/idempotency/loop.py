@@ -24,7 +24,6 @@ class _Thread:
 
     lock = threading.Lock()
     loop: asyncio.AbstractEventLoop | None = None
-    stop: asyncio.Event
     thread: threading.Thread
 
 
@@ -39,16 +38,22 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
 
 def _end() -> None:
     """Cancel what still runs, so that it does not complain about the end of the process."""
-    if _Thread.loop is not None:
-        _Thread.loop.call_soon_threadsafe(_Thread.stop.set)
+    loop, _Thread.loop = _Thread.loop, None
+    if loop is not None:
+        loop.call_soon_threadsafe(loop.stop)
         _Thread.thread.join(1)
 
 
-async def _serve(ready: threading.Event) -> None:
-    _Thread.stop = asyncio.Event()
-    _Thread.loop = asyncio.get_running_loop()
-    ready.set()
-    await _Thread.stop.wait()
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+    finally:
+        loop.close()
 
 
 def is_running() -> bool:
@@ -57,18 +62,32 @@ def is_running() -> bool:
 
 
 def submit(run: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-    """Start a coroutine on the loop, from any thread."""
-    with _Thread.lock:
-        if _Thread.loop is None:
-            ready = threading.Event()
-            _Thread.thread = threading.Thread(
-                target=lambda: asyncio.run(_serve(ready)), name="iserror-idempotency", daemon=True
-            )
-            _Thread.thread.start()
-            ready.wait()
-            atexit.register(_end)
-        assert _Thread.loop is not None
-        return asyncio.run_coroutine_threadsafe(run, _Thread.loop)
+    """Start a coroutine on the loop, from any thread.
+
+    Raises:
+        OSError, RuntimeError: There is no loop and none can be made, for want of descriptors or threads.
+    """
+    try:
+        with _Thread.lock:
+            if _Thread.loop is None:
+                _start()
+            assert _Thread.loop is not None
+            return asyncio.run_coroutine_threadsafe(run, _Thread.loop)
+    except BaseException:
+        run.close()
+        raise
+
+
+def _start() -> None:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=_serve, args=(loop,), name="iserror-idempotency", daemon=True)
+    try:
+        thread.start()
+    except BaseException:
+        loop.close()
+        raise
+    _Thread.loop, _Thread.thread = loop, thread
+    atexit.register(_end)
 
 
 async def wait(future: concurrent.futures.Future[T]) -> T:

@@ -15,7 +15,8 @@ class _Held:
     record: bytes
     lease_ends: float | None
     """By `time.monotonic()`; None once it is done."""
-    touched: float
+    expires: float
+    """By the same clock: when it is forgotten."""
 
 
 class MemoryStore:
@@ -26,7 +27,7 @@ class MemoryStore:
     Args:
         max_entries: Keys at most.
         max_bytes: Bytes of all records together, at most.
-        max_age: Seconds for which a key is remembered after its last use by the call that has it.
+        max_age: Seconds for which a key is remembered after its call has ended, or its lease has.
 
     Raises:
         ValueError: A limit that is not above 0.
@@ -47,8 +48,11 @@ class MemoryStore:
             now = time.monotonic()
             self._forget_old(now)
             held = self._held.get(key)
+            if held is not None and held.expires < now:
+                self._drop(key)
+                held = None
             if held is None or (held.owner == owner and held.lease_ends is not None):
-                self._put(key, _Held(owner, record, now + lease, now))
+                self._put(key, _Held(owner, record, now + lease, now + lease + self.max_age))
                 return Entry("claimed")
             if held.lease_ends is None:
                 return Entry("done", held.record)
@@ -60,14 +64,14 @@ class MemoryStore:
             held = self._held.get(key)
             if held is not None and held.owner == owner and held.lease_ends is not None:
                 now = time.monotonic()
-                self._put(key, _Held(owner, held.record, now + lease, now))
+                self._put(key, _Held(owner, held.record, now + lease, now + lease + self.max_age))
 
     async def finish(self, key: str, owner: str, record: bytes) -> None:
         """Make a key done, with the record that every repeat gets."""
         with self._lock:
             held = self._held.get(key)
             if held is None or held.owner == owner:
-                self._put(key, _Held(owner, record, None, time.monotonic()))
+                self._put(key, _Held(owner, record, None, time.monotonic() + self.max_age))
 
     async def release(self, key: str, owner: str) -> None:
         """Forget a key that is in progress for the owner."""
@@ -100,6 +104,6 @@ class MemoryStore:
     def _forget_old(self, now: float) -> None:
         while self._held:
             key, held = next(iter(self._held.items()))
-            if now - held.touched <= self.max_age:
+            if held.expires >= now:
                 return
             self._drop(key)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import is_dataclass
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final, get_type_hints
 
-from pydantic import TypeAdapter
-from pydantic_core import to_jsonable_python
+from pydantic import BaseModel, TypeAdapter
+from pydantic_core import to_json
 
 from iserror.attempt import attempt
 from iserror.failure import Failure
 from iserror.idempotency.scope import plain
 from iserror.problem import Problem, built_in
 from iserror.redact import Safe
+from iserror.wire import redacted_meta
 
 MAX_RESULT: Final = 1 << 20
 """Bytes of a result's JSON; more is not kept."""
@@ -24,7 +26,6 @@ LOST: Final[Mapping[str, Any]] = {"kind": "lost", "failure": None}
 """Of a call that took effect: its result was not kept."""
 
 _HOSTS: Final = ("mcp", "mcp_types", "fastmcp")
-_PLAIN: Final = (str, int, float, bool, type(None), dict, list, tuple)
 
 
 def begun(arguments: str, request_id: str) -> dict[str, Any]:
@@ -48,7 +49,9 @@ def read(stored: bytes) -> dict[str, Any]:
 
 def of_failure(failure: Failure, problem: Problem) -> dict[str, Any]:
     """What is kept of a failure that may have had an effect."""
-    return {"failure": failure.to_wire(), "mapped": problem.mapped}
+    passed_on = problem.envelope is not None and not problem.nested
+    meta = attempt(lambda: json.loads(json.dumps(redacted_meta(problem.meta))), None)
+    return {"failure": failure.to_wire(), "mapped": problem.mapped, "passed_on": passed_on, "meta": meta}
 
 
 def problem_in(record: Mapping[str, Any]) -> Problem | None:
@@ -67,6 +70,8 @@ def problem_in(record: Mapping[str, Any]) -> Problem | None:
             outcome=envelope.outcome,
             details={k: Safe(v) if isinstance(v, str) else v for k, v in (envelope.details or {}).items()},
             mapped=record.get("mapped") is True,
+            envelope=envelope if record.get("passed_on") is True else None,
+            meta=record.get("meta"),
             first_request_id=first,
         )
     if record.get("kind") == "lost":
@@ -96,7 +101,9 @@ def unknown(first_request_id: str) -> Problem:
 
 def of_result(fn: Any, value: Any) -> Mapping[str, Any]:
     """What is kept of a result: JSON that gives the same again, or that it was not kept."""
-    hosts = attempt(_holds_hosts_object, True, value)
+    if attempt(_holds, True, value, lambda part: isinstance(part, (set, frozenset)) and len(part) > 1):
+        return LOST  # its order on the wire is another one in each process
+    hosts = attempt(_holds, True, value, _is_the_hosts)
     for kind in ("host", "named", "declared", "blocks") if hosts else ("named", "declared", "plain"):
         text = attempt(_written, None, kind, fn, value)
         if text is not None and len(text) <= MAX_RESULT:
@@ -117,26 +124,24 @@ def _written(kind: str, fn: Any, value: Any) -> str | None:
     """The JSON of a value in one form; None if it does not give the same again."""
     if kind == "host":
         name = type(value).__name__
-        if _package(value) not in _HOSTS or name not in ("CallToolResult", "ToolResult"):
+        if not _is_the_hosts(value) or name not in ("CallToolResult", "ToolResult"):
             return None
-        text = json.dumps({"class": name, **value.model_dump(mode="json", by_alias=True)})
+        text = json.dumps({"class": name, **value.model_dump(mode="json", by_alias=True, warnings=False)})
     elif kind in ("named", "declared"):
         adapter = _adapter(fn)
         if adapter is None:
             return None
-        text = adapter.dump_json(value, by_alias=kind == "named", round_trip=True).decode()
+        text = adapter.dump_json(value, by_alias=kind == "named", round_trip=True, warnings=False).decode()
     elif kind == "blocks":
-        text = _blocks().dump_json(value, by_alias=True).decode()
+        text = _blocks().dump_json(value, by_alias=True, warnings=False).decode()
     else:
-        if _adapter(fn) is not None and type(value) not in _PLAIN:
-            return None
-        text = json.dumps(to_jsonable_python(value), allow_nan=False)
+        text = json.dumps(value, allow_nan=False)
     again = _FORMS[kind](fn, text)
-    if type(again) is type(value) and bool(again == value):
-        return text
-    if _holds_hosts_object(value):
-        return None
-    return text if plain(again) == plain(value) else None
+    # The types too, since hosts go by them: a text in a list is shown bare, a date in quotes.
+    alike = plain(again) == plain(value)
+    if kind == "declared" and type(value) is dict and not _holds(value, _is_the_hosts):
+        alike = True  # in a model's place; they make a model of it, too
+    return text if alike and (kind == "plain" or to_json(again) == to_json(value)) else None
 
 
 def _declared(fn: Any, text: str) -> Any:
@@ -167,17 +172,22 @@ _FORMS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
 }
 
 
-def _package(value: object) -> str:
-    return type(value).__module__.partition(".")[0]
+def _is_the_hosts(value: object) -> bool:
+    """Whether a host would treat it in a way of its own, such as an image."""
+    return type(value).__module__.partition(".")[0] in _HOSTS
 
 
-def _holds_hosts_object(value: Any) -> bool:
-    """Whether a host would treat a part of it in a way of its own, such as an image."""
-    if isinstance(value, Mapping):
-        return any(map(_holds_hosts_object, value.values()))
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return any(map(_holds_hosts_object, value))
-    return _package(value) in _HOSTS
+def _holds(value: Any, wanted: Callable[[Any], bool]) -> bool:
+    """Whether it, or a part of it, is such a thing."""
+    if wanted(value):
+        return True
+    if isinstance(value, BaseModel) or is_dataclass(value):
+        parts: Iterable[Any] = vars(value).values()
+    elif isinstance(value, Mapping):
+        parts = value.values()
+    else:
+        parts = value if isinstance(value, (list, tuple, set, frozenset)) else ()
+    return any(_holds(part, wanted) for part in parts)
 
 
 @lru_cache(maxsize=1)

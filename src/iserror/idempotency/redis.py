@@ -62,7 +62,7 @@ class RedisStore:
     Args:
         url: As redis-py reads it: `redis://`, `rediss://` or `unix://`, with user, password and database.
         prefix: What each key begins with; the rest is a hash.
-        max_age: Seconds for which a key is remembered, at least 1.
+        max_age: Seconds for which a key is remembered after its call has ended, or its lease has; at least 1.
         timeout: Seconds for connecting, and for an answer; each is tried twice.
 
     Raises:
@@ -91,22 +91,28 @@ class RedisStore:
                 retry_on_error=[ConnectionError, TimeoutError],
             )
 
-        connect()  # finds out about the URL now
+        try:
+            wrong = "decode_responses" in connect().connection_pool.connection_kwargs
+        except ValueError:
+            # What redis-py or urllib says may quote a part of the password.
+            raise ValueError("malformed Redis URL: use redis://, rediss:// or unix://") from None
+        if wrong:
+            raise ValueError("the Redis URL says decode_responses, but records are bytes: leave it out")
         self._connect = connect
         self._prefix = prefix
         self._max_age = int(max_age * 1000)
         # A connection belongs to the loop that it was opened on.
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Redis] = WeakKeyDictionary()
-        self._running: set[asyncio.Task[Any]] = set()
+        self._asked: set[asyncio.Future[Any]] = set()
 
     async def claim(self, key: str, owner: str, record: bytes, lease: float) -> Entry:
         """Take a key that nobody has, or say who has it."""
-        state, found = await self._run(_CLAIM, key, owner, record, int(lease * 1000), self._max_age)
+        state, found = await self._run(_CLAIM, key, owner, record, *self._terms(lease))
         return Entry(state.decode(), found)
 
     async def renew(self, key: str, owner: str, lease: float) -> None:
         """Keep a key in progress for `lease` seconds from now."""
-        await self._run(_RENEW, key, owner, int(lease * 1000), self._max_age)
+        await self._run(_RENEW, key, owner, *self._terms(lease))
 
     async def finish(self, key: str, owner: str, record: bytes) -> None:
         """Make a key done, with the record that every repeat gets."""
@@ -116,6 +122,10 @@ class RedisStore:
         """Forget a key that is in progress for the owner."""
         await self._run(_RELEASE, key, owner)
 
+    def _terms(self, lease: float) -> tuple[int, int]:
+        """Milliseconds for which a key is its owner's, and for which it is remembered if nobody renews it."""
+        return int(lease * 1000), int(lease * 1000) + self._max_age
+
     async def aclose(self) -> None:
         """Close the connections of this loop and of the library's; the next use opens new ones."""
         await self._close()
@@ -124,9 +134,9 @@ class RedisStore:
 
     async def _close(self) -> None:
         here = asyncio.get_running_loop()
-        running = [task for task in self._running if task.get_loop() is here]
-        if running:
-            await asyncio.wait(running)
+        asked = [command for command in self._asked if command.get_loop() is here]
+        if asked:
+            await asyncio.wait(asked)
         client = self._clients.pop(here, None)
         if client is not None:
             await client.aclose()
@@ -137,10 +147,9 @@ class RedisStore:
         if client is None:
             client = self._clients[here] = self._connect()
         run: Any = client.register_script(script)
-        task = asyncio.current_task()
-        assert task is not None
-        self._running.add(task)
+        asked = asyncio.ensure_future(run(keys=[self._prefix + key], args=arguments))
+        self._asked.add(asked)
         try:
-            return await run(keys=[self._prefix + key], args=arguments)
+            return await asked
         finally:
-            self._running.discard(task)
+            self._asked.discard(asked)

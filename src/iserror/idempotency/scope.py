@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import inspect
 import json
+import math
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from types import FrameType
 from typing import Any, Final
 from uuid import UUID
 
-import anyio.from_thread
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
@@ -75,11 +77,12 @@ def scoped(settings: Idempotency, call: Call, tool: tuple[str, ...], key: str) -
 def subject(call: Call) -> list[str | None]:
     """Who is calling: of an access token the subject and its issuer, else the client; `[None]` is nobody.
 
-    Over stdio, in memory and in process there is one caller, whoever that is.
+    Over stdio, in memory and in process there is one caller, whoever that is. Where neither guard nor host tells how a
+    call came, only the main thread counts as in process.
     """
     request = call.root.request
     if request is UNTOLD:
-        request = _request(call)
+        request = _request()
     token = getattr(attempt(lambda: request.scope.get("user"), None), "access_token", None)  # type: ignore[attr-defined]
     if token is None:
         fastmcp = sys.modules.get("fastmcp.server.dependencies")
@@ -98,7 +101,7 @@ def subject(call: Call) -> list[str | None]:
     return ["local"] if request is None else [None]
 
 
-def _request(call: Call) -> object:
+def _request() -> object:
     """The HTTP request behind a call, where no guard is attached to say so: what the running host's variables hold."""
     lowlevel = sys.modules.get("mcp.server.lowlevel.server")
     variable = getattr(lowlevel, "request_ctx", None)  # mcp 1.x, and fastmcp 3 on it
@@ -109,37 +112,28 @@ def _request(call: Call) -> object:
     if fastmcp is not None:
         variable = getattr(fastmcp, "fastmcp_request_ctx", None)
         context = variable.get(None) if variable is not None else None
-        return context.request if context is not None else attempt(fastmcp.get_http_request, None)
-    return _request_of_mcp2(call) if "mcp.server.mcpserver.server" in sys.modules else None
+        request = context.request if context is not None else attempt(fastmcp.get_http_request, None)
+        if context is not None or request is not None:
+            return request
+    alone = threading.current_thread() is threading.main_thread()  # a bare thread may have been started by anybody
+    if "mcp.server.mcpserver.server" in sys.modules:
+        context = _context_of_mcp2()
+        if context is not None:
+            return context.request
+        alone = alone and asyncio._get_running_loop() is None  # and so may a task
+    return None if alone else UNTOLD
 
 
-def _request_of_mcp2(call: Call) -> object:
-    """`MCPServer` hands a tool nothing of its request, which is in its own frames: above an async tool, that is.
-
-    A sync one runs in another thread, and a nested call may be in another task.
-    """
+def _context_of_mcp2() -> Any:
+    """`MCPServer` hands a tool nothing of its request, which is in its own frames: above an async tool, that is."""
     frame: FrameType | None = sys._getframe()
-    whole = call.parent is None
     while frame is not None:
-        module = str(frame.f_globals.get("__name__"))
-        if module.startswith("mcp.server."):
+        if str(frame.f_globals.get("__name__")).startswith("mcp.server."):
             for value in frame.f_locals.values():
                 if type(value).__name__ == "ServerRequestContext":
-                    return value.request
-        elif module == "iserror.function" and frame.f_locals.get("call") is call.root:
-            whole = True
+                    return value
         frame = frame.f_back
-    return None if whole and not _in_worker_thread() else object()
-
-
-def _in_worker_thread() -> bool:
-    try:
-        anyio.from_thread.check_cancelled()
-    except RuntimeError:
-        return False
-    except BaseException:
-        return True
-    return True
+    return None
 
 
 # --- arguments -----------------------------------------------------------------------------------------------
@@ -175,25 +169,30 @@ def _is_context(value: object) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Plain JSON data that is equal for equal values, and for no others: all fields, secrets too, sets in order."""
-    if value is None or type(value) in (str, int, bool):
+    """Plain JSON data that is equal for equal values, and for no others: all fields, secrets too, sets in order.
+
+    What JSON has no name for, and each container, comes with the name of its type.
+    """
+    kind = type(value)
+    if value is None or kind in (str, int, bool) or (kind is float and math.isfinite(value)):
         return value
+    name = (getattr(kind, "__pydantic_generic_metadata__", {}).get("origin") or kind).__name__
     if hasattr(value, "get_secret_value"):
-        return plain(value.get_secret_value())
+        return [name, plain(value.get_secret_value())]
     if isinstance(value, BaseModel):
-        said = {name: getattr(value, name) for name in type(value).model_fields}
-        return plain({**said, **(value.__pydantic_extra__ or {})})
+        said = {field: getattr(value, field) for field in kind.model_fields}
+        return [name, plain({**said, **(value.__pydantic_extra__ or {})})]
     if is_dataclass(value) and not isinstance(value, type):
-        return plain({field.name: getattr(value, field.name) for field in fields(value)})
+        return [name, plain({field.name: getattr(value, field.name) for field in fields(value)})]
     if isinstance(value, Mapping):
-        return _in_order([plain(key), plain(item)] for key, item in value.items())
+        return [name, *_in_order([plain(key), plain(item)] for key, item in value.items())]
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [name, *map(plain, value)]
     if isinstance(value, (set, frozenset)):
-        return _in_order(plain(item) for item in value)
+        return [name, *_in_order(map(plain, value))]
     if isinstance(value, Iterator):
-        raise TypeError(f"an argument of type {type(value).__name__} cannot be compared with that of an earlier call")
-    return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="strings")
+        raise TypeError(f"an argument of type {name} cannot be compared with that of an earlier call")
+    return [name, to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="strings")]
 
 
 def _in_order(items: Iterable[Any]) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
+from typing import Any
 
 from iserror.idempotency.memory import MemoryStore
 from iserror.idempotency.store import IdempotencyStore
@@ -22,8 +23,8 @@ class Idempotency:
             it three times as often.
         subject: `() -> str | None`, called in the tool's context: who is calling. None is nobody. Left out, the
             access token says it.
-        allow_unauthenticated: Whether callers over HTTP without a token may use keys. All of them share one scope:
-            who knows another's key and arguments gets that result.
+        allow_unauthenticated: Whether callers without a token may use keys over HTTP, and where nobody knows how a call
+            came. All of them share one scope: who knows another's key and arguments gets that result.
 
     Raises:
         TypeError, ValueError: A setting that is not one of these.
@@ -53,3 +54,5 @@ class Idempotency:
         self.lease = float(lease)
         self.subject = subject
         self.allow_unauthenticated = allow_unauthenticated
+        self.functions: dict[tuple[str, str], list[Callable[..., Any]]] = {}
+        """The first two of each module and qualified name that have a key."""
