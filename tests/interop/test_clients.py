@@ -141,6 +141,7 @@ def conversations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Conversa
 
 def request_id_of(row: Expected, answer: dict[str, Any]) -> str | None:
     """Assert that the answer is what the row says; gives the request id of a failure."""
+    assert ("error" if isinstance(row.code, int) else "result") in answer, answer
     if isinstance(row.code, int):
         error = answer["error"]
         assert (row.code, True) == (error["code"], error["message"].endswith(f"Unknown tool: {row.tool}"))

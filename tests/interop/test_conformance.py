@@ -28,7 +28,7 @@ def run_suite(host: str, folder: Path, *flags: str) -> dict[str, list[tuple[str,
     for file in folder.glob("server-*/checks.json"):
         checks = json.loads(file.read_text())
         # Named `server-SCENARIO-TIME`, TIME as 2026-11-30T14-33-24-423Z.
-        scenario = file.parent.name.removeprefix("server-").rsplit("-", 5)[0]
+        scenario = file.parent.name.removeprefix("server-").rsplit("-", 6)[0]
         scenarios[scenario] = [(check["id"], check["status"]) for check in checks if check["status"] != "INFO"]
     assert scenarios, done.stdout + done.stderr
     return scenarios
