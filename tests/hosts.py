@@ -230,7 +230,7 @@ def serving_http(
     command = [python, str(ROOT / script), "--http", "--port", str(port), *arguments]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
-            for _ in range(600):
+            for _ in range(2400):  # the first start of an environment compiles all that it imports
                 with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
                     break
                 assert process.poll() is None, f"{script} ended with {process.returncode}"

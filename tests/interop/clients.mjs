@@ -37,7 +37,7 @@ async function converse({ command, url, revision }, calls) {
     negotiated = version;
     tell?.(version);
   };
-  await client.connect(transport);
+  await client.connect(transport, { timeout: 240_000 }); // on a busy machine servers start slowly
   await client.listTools(); // from here on results are validated against the output schemas
   const answers = [];
   for (const [name, args] of calls) {
