@@ -14,7 +14,7 @@ from tests.hosts import ROOT
 from tests.interop.test_clients import interpreter, node
 
 SUITE = ROOT / "tests/interop/node_modules/@modelcontextprotocol/conformance/dist/index.js"
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(300)
 
 
 def run_suite(host: str, folder: Path, *flags: str) -> dict[str, list[tuple[str, str]]]:
@@ -23,7 +23,7 @@ def run_suite(host: str, folder: Path, *flags: str) -> dict[str, list[tuple[str,
     with hosts.serving_http("tests/interop/everything_server.py", port, *flags, python=interpreter(host)):
         url = f"http://127.0.0.1:{port}/mcp"
         command = [node(), str(SUITE), "server", "--url", url, "--suite", "all", "--output-dir", str(folder)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     scenarios = {}
     for file in folder.glob("server-*/checks.json"):
         checks = json.loads(file.read_text())
