@@ -45,6 +45,8 @@ WISHES: list[tuple[Call, str]] = [
     (("export_report", {"month": "2026-06"}), "stopped"),  # a crash: the user gets the request id
 ]
 
+EXPECTED_CHARGES = 4  # one, one and its repeat that were turned away, and the one that got no answer
+
 
 def decide(call: Call, outcome: CallOutcome) -> Call | str:
     """What a sensible model does next: another call, or `done`, `checked` or `stopped`."""
@@ -88,12 +90,17 @@ async def run(folder: Path) -> int:
         arguments += ["--log", str(folder / "log")]
         parameters = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
         async with stdio_client(parameters, errlog=errlog) as streams, connected_client(streams) as session:
-            caller = ToolCaller(session, max_attempts=2)
+            caller = ToolCaller(session, max_attempts=2, idempotency_keys={"pay_invoice": "idempotency_key"})
             for wish, expected in WISHES:
                 print(f"\nWish: {wish[0]} {wish[1]}")
                 ended = await pursue(caller, wish)
                 print(f"  -> {ended}" + ("" if ended == expected else f", expected {expected}"))
                 wrong += ended != expected
+            # The payment without an answer once more: it goes with the same key, so that nothing is charged again.
+            outcome = await caller.call("pay_invoice", {"invoice_id": "INV-1005", "amount": 88_000})
+            charges = (folder / "upstream.jsonl").read_text().count('"POST"')
+            print(f"\nThe lost payment once more:\n    {outcome.report.splitlines()[0]}\n    {charges} charges in all")
+            wrong += not isinstance(outcome, ToolFailed) or charges != EXPECTED_CHARGES
             # A model that does not take no for an answer gets no further than the limit.
             for _ in range(3):
                 outcome = await caller.call("export_report", {"month": "2026-06"})

@@ -101,22 +101,12 @@ def build(notes: Path, *, bare: bool = False) -> Any:
 
 
 def main() -> None:
-    from tests.hosts import HOST, IS_FASTMCP
+    from tests.scenarios import serve
 
     if "--log" in sys.argv:
         configure_logging(sys.argv[sys.argv.index("--log") + 1])
-    server = build(Path(next(a for a in sys.argv[1:] if "notes" in a)), bare="--bare" in sys.argv)
-    if "--http" not in sys.argv:
-        server.run(**({"show_banner": False} if IS_FASTMCP else {}))
-        return
-    port = int(sys.argv[sys.argv.index("--port") + 1])
-    if HOST == "mcp1":
-        server.settings.port = port
-        server.run("streamable-http")
-    elif HOST == "mcp2":
-        server.run("streamable-http", port=port)
-    else:
-        server.run("http", port=port, show_banner=False)
+    notes = next(argument for argument in sys.argv[1:] if argument.endswith("notes.txt"))
+    serve(build(Path(notes), bare="--bare" in sys.argv))
 
 
 if __name__ == "__main__":

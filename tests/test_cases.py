@@ -12,7 +12,7 @@ C12 test_protocol.test_unknown_tool             C34 test_middleware.test_rewordi
 C13 test_protocol                               C36 test_wire (exit_*)
 C15 test_wire (not_found_*)                     C35 test_partial, C38 test_wire (wrong_shape)
 C16 test_wire (returned_*_typed)                C40 test_otel
-C18, C19, C42 test_tool_caller
+C18, C19, C42 test_agents
 C20 test_wire (lost_*), here                    C21 test_middleware.test_retrying_everything_runs_a_write_once
 C23 here                                        C24 test_cancel.test_cancelled_by_notification
 """

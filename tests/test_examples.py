@@ -55,6 +55,7 @@ def test_the_agent_loop_ends_as_it_expects() -> None:
     )
     assert "Tools with a similar name: get_invoice" in done.stdout
     assert "pay_invoice(invoice_id='INV-1004', amount=1999) (2 times)" in done.stdout
+    assert "The lost payment once more:\n    PAYMENT_OUTCOME_UNKNOWN" in done.stdout
     assert "Not sent: export_report failed 3 times with exactly these arguments" in done.stdout
 
 

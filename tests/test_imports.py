@@ -21,14 +21,25 @@ def test_no_host_is_loaded() -> None:
     assert run(code) == "[]\n"
 
 
-def test_the_clients_side_is_not_loaded() -> None:
-    """A server loads neither the client's side nor what that needs."""
+def test_what_a_server_does_not_need() -> None:
+    """A server without keys loads neither the client's side, nor the layer of idempotency keys, nor what they need."""
     code = """
 import sys, iserror
-iserror.ToolErrors(), iserror.PartialResult, iserror.Batch
-print([name for name in sys.modules if name.startswith(('iserror.client', 'tenacity', 'redis'))])
+iserror.ToolErrors()(lambda: None), iserror.PartialResult, iserror.Batch
+unwanted = ('iserror.client', 'iserror.idempotency', 'tenacity', 'redis')
+print([name for name in sys.modules if name.startswith(unwanted)])
 """
     assert run(code) == "[]\n"
+
+
+def test_a_key_loads_no_redis() -> None:
+    """A tool with an idempotency key that is kept in memory loads neither redis nor a host."""
+    code = """
+import sys, iserror
+print(iserror.ToolErrors()(idempotency_key='key')(lambda key: key)('k'))
+print({'redis', 'mcp', 'fastmcp', 'iserror.idempotency.redis'} & set(sys.modules))
+"""
+    assert run(code) == "k\nset()\n"
 
 
 def test_a_guard_without_a_host() -> None:

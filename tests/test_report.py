@@ -423,6 +423,7 @@ def test_what_is_unmapped() -> None:
         crashed("a.Output", code="INVALID_OUTPUT"),
         crashed("a.Handled", handled="retried"),
         crashed("a.Unsaid", mapped=None),
+        crashed("a.Repeated", first_request_id="1" * 32),
     ]
     summed = summarize(records)
     (crash,) = summed.unmapped

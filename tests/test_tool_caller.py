@@ -1,15 +1,13 @@
-"""An agent's calls: the same outcome through every client library and transport, and never more calls than allowed."""
+"""`ToolCaller` with a session that does as it is told: limits, keys, waits, bad input. No host is needed."""
 
 from __future__ import annotations
 
-import contextlib
 import re
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from hypothesis import strategies as st
 from iserror import configure_logging, logs
 from iserror.client import (
     CallOutcome,
+    ContractBroken,
     InputRequired,
     NotSent,
     OutcomeUnknown,
@@ -30,238 +29,9 @@ from iserror.client import (
     ToolFailed,
 )
 from tests import hosts
-from tests.hosts import IS_FASTMCP, ON_SDK_1, CallToolResult, protocol_error
+from tests.hosts import ON_SDK_1, CallToolResult, protocol_error
 
-SCRIPT = "tests/calls_server.py"
-CLIENTS = ["sdk", "fastmcp"] if IS_FASTMCP else ["sdk"]
 QUICK: dict[str, Any] = {"backoff": 0.01}
-
-
-class Connected:
-    """A client's session, and the notes of the server behind it."""
-
-    def __init__(self, session: Any, notes: Path) -> None:
-        self.session = session
-        self.notes = notes
-
-    def runs(self, tool: str) -> int:
-        return sum(line.split()[0] == tool for line in self.notes.read_text().splitlines())
-
-
-@contextlib.asynccontextmanager
-async def connected(client: str, transport: str, folder: Path, *more: str) -> AsyncIterator[Connected]:
-    """Start the server and connect a client to it."""
-    notes = folder / "notes.txt"
-    notes.touch()
-    if transport == "stdio":
-        async with getattr(hosts, f"{client}_stdio")(SCRIPT, str(notes), *more) as session:
-            yield Connected(session, notes)
-        return
-    port = hosts.free_port()
-    with hosts.serving_http(SCRIPT, port, str(notes), *more):
-        async with getattr(hosts, f"{client}_http")(f"http://127.0.0.1:{port}/mcp") as session:
-            yield Connected(session, notes)
-
-
-def plain(outcome: CallOutcome) -> CallOutcome:
-    """The outcome without ids, and without what a host puts into `_meta` and its JSON's white space."""
-    text = re.sub(r"\b[0-9a-f]{32}\b", "0" * 32, repr(outcome.report))
-    if isinstance(outcome, ToolFailed):
-        assert outcome.failure is not None
-        failure = outcome.failure.model_copy(update={"request_id": "0" * 32, "trace_id": None})
-        return ToolFailed(failure, ({"type": "text", "text": text},), attempts=outcome.attempts)
-    if isinstance(outcome, Succeeded):
-        return replace(outcome, content=(), meta={})
-    if isinstance(outcome, ProtocolFailed):
-        assert outcome.request_id is not None
-        return replace(outcome, data=None)
-    return outcome
-
-
-# --- the same through every client ---------------------------------------------------------------------------
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-@pytest.mark.parametrize("client", CLIENTS)
-async def test_every_client_says_the_same(client: str, transport: str, tmp_path: Path) -> None:
-    """The same failure gives the same outcome through each client library over each transport."""
-    async with connected(client, transport, tmp_path) as on:
-        caller = ToolCaller(on.session, **QUICK)
-        said = {
-            tool: plain(await caller.call(tool, arguments))
-            for tool, arguments in (
-                ("answer", {}),
-                ("refused", {}),
-                ("busy", {"times": 1}),
-                ("crash", {}),
-                ("on_purpose", {}),
-                ("anser", {}),
-            )
-        }
-
-    assert said["answer"] == Succeeded((), {"id": 7})
-    assert said["busy"] == Succeeded((), {"result": "done"}, attempts=2)
-    assert said["on_purpose"] == ProtocolFailed(-32000, "the session has no workspace")
-    assert said["anser"] == ProtocolFailed(-32602, "Unknown tool: anser", closest=("answer",))
-    refused, crashed = said["refused"], said["crash"]
-    assert isinstance(refused, ToolFailed)
-    assert isinstance(crashed, ToolFailed)
-    assert refused.failure is not None
-    assert refused.failure.to_wire() == {
-        "code": "NOT_ALLOWED",
-        "message": "This account is closed.",
-        "hint": "Tell the user.",
-        "retryable": False,
-        "outcome": "not_applied",
-        "category": "permission_denied",
-        "tool": "refused",
-        "request_id": "0" * 32,
-    }
-    assert "stop and tell the user" in refused.text
-    assert (crashed.code, crashed.retryable, crashed.attempts) == ("INTERNAL_ERROR", False, 1)
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("client", CLIENTS)
-async def test_a_bare_server(client: str, tmp_path: Path) -> None:
-    """A server that speaks no envelope fails all the same: words kept, no code, and nothing is repeated."""
-    async with connected(client, "stdio", tmp_path, "--bare") as on:
-        outcome = await ToolCaller(on.session, **QUICK).call("busy", {"times": 1})
-        runs = on.runs("busy")
-
-    assert isinstance(outcome, ToolFailed)
-    assert (outcome.failure, outcome.code, outcome.retryable) == (None, None, None)
-    assert outcome.text
-    assert (outcome.attempts, runs) == (1, 1)
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("client", CLIENTS)
-async def test_a_server_that_dies(client: str, tmp_path: Path) -> None:
-    """A connection that breaks in the middle of a write leaves its outcome unknown, and it is not sent again."""
-    async with connected(client, "stdio", tmp_path) as on:
-        caller = ToolCaller(on.session, **QUICK)
-        outcome = await caller.call("die")
-        after = await caller.call("answer")
-        runs = on.runs("die")
-
-    assert isinstance(outcome, OutcomeUnknown)
-    assert (outcome.reason, outcome.repeatable, outcome.attempts, runs) == ("connection", False, 1, 1)
-    assert "may have taken effect" in outcome.report
-    # A client that knows that it is closed sends nothing; another one cannot tell.
-    assert isinstance(after, (NotSent, OutcomeUnknown))
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-@pytest.mark.parametrize("client", CLIENTS)
-async def test_time_runs_out(client: str, transport: str, tmp_path: Path) -> None:
-    """Out of time, a write is sent once; a read, which its annotations say it is, as often as allowed."""
-    async with connected(client, transport, tmp_path) as on:
-        caller = ToolCaller(on.session, timeout=0.4, max_attempts=2, **QUICK)
-        await caller.call("answer")
-        write = await caller.call("slow_write", {"seconds": 30})
-        read = await caller.call("slow_read", {"seconds": 30})
-        runs = on.runs("slow_write"), on.runs("slow_read")
-
-    assert write == OutcomeUnknown("timeout", "nothing within 0.4 s.", repeatable=False, attempts=1)
-    assert read == OutcomeUnknown("timeout", "nothing within 0.4 s.", repeatable=True, attempts=2)
-    assert runs == (1, 2)
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("client", CLIENTS)
-async def test_a_key_makes_a_write_repeatable(client: str, tmp_path: Path) -> None:
-    """With an idempotency key, the caller's own, a write whose outcome is unknown is repeated, with the same key."""
-    async with connected(client, "stdio", tmp_path) as on:
-        keys = {"slow_write": "key"}
-        caller = ToolCaller(on.session, timeout=0.4, max_attempts=2, idempotency_keys=keys, **QUICK)
-        await caller.call("answer")
-        first = await caller.call("slow_write", {"seconds": 30})
-        again = await caller.call("slow_write", {"seconds": 30})
-        sent = [line.split()[1] for line in on.notes.read_text().splitlines() if line.startswith("slow_write")]
-
-    assert isinstance(first, OutcomeUnknown)
-    assert (first.repeatable, first.attempts) == (True, 2)
-    # Three identical failures are the limit, over both calls.
-    assert isinstance(again, OutcomeUnknown)
-    assert again.attempts == 1
-    assert len(sent) == 3
-    assert len(set(sent)) == 1
-    assert re.fullmatch("[0-9a-f]{32}", sent[0])
-
-
-# --- the log -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-@pytest.mark.parametrize("client", CLIENTS)
-async def test_one_trace_through_both_logs(client: str, transport: str, tmp_path: Path) -> None:
-    """Both sides' lines are found by the server's request id, and carry the run's trace id; the run has its own id."""
-    server_logs, own_logs = tmp_path / "server", tmp_path / "own"
-    configure_logging(own_logs, stderr=False)
-    run_trace = "0af7651916cd43dd8448eb211c80319c"
-    async with connected(client, transport, tmp_path, "--log", str(server_logs)) as on:
-        caller = ToolCaller(on.session, run_id="run-1", traceparent=f"00-{run_trace}-b7ad6b7169203331-01", **QUICK)
-        refused = await caller.call("refused")
-        busy = await caller.call("busy", {"times": 1})
-
-    assert refused.request_id is not None
-    (theirs,) = logs.find(refused.request_id, server_logs)
-    (ours,) = logs.find(refused.request_id, own_logs)
-    assert theirs["trace_id"] == ours["trace_id"] == run_trace
-    assert theirs["event"] == "tool_failed"
-    shown = {key: value for key, value in ours.items() if key not in ("timestamp", "duration_ms", "fingerprint")}
-    assert shown == {
-        "level": "warning",
-        "event": "tool_call_failed",
-        "schema_version": 1,
-        "tool": "refused",
-        "run_id": "run-1",
-        "attempt": 1,
-        "trace_id": run_trace,
-        "request_id": refused.request_id,
-        "kind": "ToolFailed",
-        "code": "NOT_ALLOWED",
-        "message": "NOT_ALLOWED: This account is closed.",
-        "will_repeat": False,
-    }
-    assert busy.attempts == 2
-    repeated = [line for line in logs.records(own_logs) if line.get("tool") == "busy"]
-    assert [(line["code"], line["will_repeat"]) for line in repeated] == [("BUSY", True)]
-
-
-@pytest.mark.anyio
-async def test_a_trace_of_its_own(tmp_path: Path) -> None:
-    """Without a trace context a run makes one: every call has the run's trace id, of a valid form."""
-    server_logs = tmp_path / "server"
-    async with connected("sdk", "stdio", tmp_path, "--log", str(server_logs)) as on:
-        caller = ToolCaller(on.session, **QUICK)
-        await caller.call("refused")
-        await caller.call("crash")
-        await ToolCaller(on.session, **QUICK).call("crash")
-
-    ids = [line["trace_id"] for line in logs.records(server_logs) if line["event"] == "tool_failed"]
-    assert len(ids) == 3
-    assert ids[0] == ids[1] != ids[2]
-    assert all(re.fullmatch(r"[0-9a-f]{32}", found) and found.strip("0") for found in ids)
-
-
-@pytest.mark.anyio
-async def test_the_active_span_is_the_runs_trace(tmp_path: Path) -> None:
-    """Inside an OpenTelemetry span the server's lines carry that span's trace id."""
-    from opentelemetry.sdk.trace import TracerProvider
-
-    server_logs = tmp_path / "server"
-    async with connected("sdk", "stdio", tmp_path, "--log", str(server_logs)) as on:
-        caller = ToolCaller(on.session, **QUICK)
-        with TracerProvider().get_tracer("agent").start_as_current_span("run") as span:
-            await caller.call("refused")
-
-    (line,) = [line for line in logs.records(server_logs) if line["event"] == "tool_failed"]
-    assert line["trace_id"] == f"{span.get_span_context().trace_id:032x}"
 
 
 # --- a session that does as it is told -----------------------------------------------------------------------
@@ -289,10 +59,12 @@ class ClientSession:
 
     async def list_tools(self) -> Any:
         self.listed += 1
-        return [_Tool("read", True), _Tool("write", False)]
+        return [_Tool("read", True), _Tool("write", False), _Tool("keyed", False)]
 
 
 class _Tool:
+    input_schema: Any = {"properties": {"id": {}, "key": {}}}  # noqa: RUF012
+
     def __init__(self, name: str, read_only: bool) -> None:
         self.name = name
         self.annotations = hosts.annotations(readOnlyHint=read_only)
@@ -369,22 +141,23 @@ async def test_a_new_key_each_time_is_the_same_call() -> None:
     caller = ToolCaller(session, idempotency_keys={"write": "key"}, max_identical_failures=2, **QUICK)
     outcomes = [type(await caller.call("write", {"id": 1, "key": str(n)})) for n in range(4)]
     assert outcomes == [ToolFailed, ToolFailed, NotSent, NotSent]
-    assert [arguments["key"] for _, arguments in session.sent] == ["0", "1"]
+    assert [arguments["key"] for _, arguments in session.sent] == ["0", "0"]
 
 
 @pytest.mark.anyio
 async def test_keys_of_calls() -> None:
-    """Each call has a key of its own, but one whose last outcome is unknown goes with that one's key."""
+    """Each call has a key of its own, but as long as one is not known to be done, its key goes with the next."""
     answers = {1: DONE, 2: DONE, 3: LOST, 4: failed(outcome="unknown"), 5: failed(), 6: DONE, 7: LOST, 8: LOST}
     session = ClientSession(lambda n, tool, arguments: answers[n])
     caller = ToolCaller(session, idempotency_keys={"write": "key"}, max_attempts=1, max_identical_failures=9, **QUICK)
     for _ in answers:
         await caller.call("write", {"id": 1})
 
-    one, two, lost, still_unknown, not_applied, after, lost_too, again = (sent["key"] for _, sent in session.sent)
-    assert lost == still_unknown == not_applied
+    one, two, lost, unknown, not_applied, done, lost_too, again = (sent["key"] for _, sent in session.sent)
+    # What was not applied by one attempt may have been by the one before.
+    assert lost == unknown == not_applied == done
     assert lost_too == again
-    assert len({one, two, lost, after, lost_too}) == 5
+    assert len({one, two, lost, lost_too}) == 4
 
 
 @pytest.mark.anyio
@@ -530,16 +303,9 @@ async def test_cancellation_is_immediate(when: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.skipif(ON_SDK_1, reason="mcp 1.x knows no input-required result")
 async def test_input_required_is_no_failure() -> None:
     """A request for input comes back as it is, counts for nothing, and is not repeated."""
-    if ON_SDK_1:
-        from iserror.client.classify import classify
-
-        assert isinstance(
-            classify({"jsonrpc": "2.0", "id": 1, "result": {"resultType": "input_required", "requestState": "s"}}),
-            InputRequired,
-        )
-        return
     session = ClientSession(lambda n, tool, arguments: hosts.types.InputRequiredResult(request_state="s"))
     caller = ToolCaller(session, max_identical_failures=1, **QUICK)
     assert await caller.call("write") == InputRequired({}, "s")
@@ -562,58 +328,138 @@ async def test_tools_are_asked_for_once() -> None:
     assert (session.listed, outcome.attempts) == (0, 2)
 
 
-# --- the public fault reports --------------------------------------------------------------------------------
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("then", "repeatable"),
+    [(ConnectionRefusedError(), True), (protocol_error(-32602, "no"), True), ("refused", True)],
+    ids=["unsent", "protocol", "refused"],
+)
+async def test_what_a_lost_attempt_leaves(then: Any, repeatable: bool) -> None:
+    """After an attempt that got no answer, a later one that did nothing does not make it undone."""
+    session = ClientSession(lambda n, tool, arguments: LOST if n == 1 else failed() if then == "refused" else then)
+    caller = ToolCaller(session, idempotency_keys={"write": "key"}, **QUICK)
+    outcome = await caller.call("write", {"id": 1})
+    assert isinstance(outcome, OutcomeUnknown)
+    assert outcome.repeatable == repeatable
+    assert outcome.attempts == len(session.sent) > 1
+    assert outcome.idempotency_key == session.sent[0][1]["key"]
+    assert outcome.last is not None
+    assert "A later attempt: " in outcome.report
+
+    session = ClientSession(lambda n, tool, arguments: LOST if n == 1 else failed())
+    assert isinstance(await ToolCaller(session, **QUICK).call("read"), ToolFailed)
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("client", CLIENTS)
-async def test_c18_each_reader_keeps_the_reason(client: str, tmp_path: Path) -> None:
-    """Whatever part of an error result a client keeps, code, hint and request id are in it."""
-    async with connected(client, "stdio", tmp_path) as on:
-        outcome = await ToolCaller(on.session, **QUICK).call("refused")
-
-    assert isinstance(outcome, ToolFailed)
-    readers = {
-        "first text block": outcome.content[0]["text"],
-        "all text blocks": " ".join(block["text"] for block in outcome.content),
-        "structured content first": str(outcome.structured_content or outcome.text),
-        "the report": outcome.report,
-    }
-    for reader, kept in readers.items():
-        for word in ("NOT_ALLOWED", "Tell the user.", outcome.request_id):
-            assert word is not None
-            assert word in kept, reader
+async def test_keys_of_parallel_calls() -> None:
+    """Of two identical calls that are lost, each key goes with one of the next two."""
+    session = ClientSession(lambda n, tool, arguments: LOST if n <= 2 else DONE)
+    caller = ToolCaller(session, idempotency_keys={"write": "key"}, max_attempts=1, **QUICK)
+    for _ in range(2):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(caller.call, "write")
+            tasks.start_soon(caller.call, "write")
+    keys = [arguments["key"] for _, arguments in session.sent]
+    assert len(set(keys[:2])) == 2
+    assert set(keys[:2]) == set(keys[2:])
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("client", CLIENTS)
-async def test_c19_a_failure_that_cannot_succeed_is_sent_once(client: str, tmp_path: Path) -> None:
-    """A failure that no repeat can mend is sent once, and the text says to stop."""
-    async with connected(client, "stdio", tmp_path) as on:
-        outcome = await ToolCaller(on.session, max_attempts=5, max_identical_failures=5, **QUICK).call("refused")
-        crash = await ToolCaller(on.session, max_attempts=5, max_identical_failures=5, **QUICK).call("crash")
-        runs = on.runs("refused"), on.runs("crash")
-
-    assert runs == (1, 1)
-    assert "stop and tell the user" in outcome.report
-    assert "check before any further call" in crash.report
+@pytest.mark.parametrize("key", ["", None, True, 1.5, ["k"]], ids=repr)
+async def test_what_is_no_key(key: Any) -> None:
+    """What is no key is replaced by one: it would make a repeat look safe that is not."""
+    session = ClientSession(lambda n, tool, arguments: DONE)
+    await ToolCaller(session, idempotency_keys={"write": "key"}, **QUICK).call("write", {"key": key})
+    assert re.fullmatch("[0-9a-f]{32}", session.sent[0][1]["key"])
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("client", CLIENTS)
-async def test_c42_a_protocol_error_ends_no_run(client: str, tmp_path: Path) -> None:
-    """A JSON-RPC error is an outcome like any other: the agent's loop goes on, and its reason can be read."""
-    async with connected(client, "stdio", tmp_path) as on:
-        caller = ToolCaller(on.session, **QUICK)
-        refused = await caller.call("on_purpose")
-        unknown = await caller.call("no_such_tool")
-        after = await caller.call("answer")
+async def test_a_parameter_that_is_none() -> None:
+    """A misspelt parameter for keys is refused with those that there are; one that nobody lists makes nothing safe."""
+    session = ClientSession(lambda n, tool, arguments: LOST)
+    with pytest.raises(ValueError, match=r"'write' has no parameter 'kye'; it has id, key"):
+        await ToolCaller(session, idempotency_keys={"write": "kye"}, **QUICK).call("write")
+    assert session.sent == []
 
-    assert isinstance(refused, ProtocolFailed)
-    assert isinstance(unknown, ProtocolFailed)
-    assert "the session has no workspace" in refused.report
-    assert "no_such_tool" in unknown.report
-    assert isinstance(after, Succeeded)
+    outcome = await ToolCaller(session, tools=[], idempotency_keys={"write": "key"}, **QUICK).call("write")
+    assert isinstance(outcome, OutcomeUnknown)
+    assert (outcome.repeatable, outcome.attempts) == (False, 1)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("outcome", ["applied", "partial"])
+async def test_what_took_effect_is_not_repeated(outcome: str) -> None:
+    """A failure that took effect is sent once, whatever its envelope says of a repeat."""
+    session = ClientSession(lambda n, tool, arguments: failed(retryable=True, outcome=outcome))
+    assert (await ToolCaller(session, **QUICK).call("write")).attempts == 1
+
+
+@pytest.mark.anyio
+async def test_each_attempt_sends_the_same() -> None:
+    """Arguments that change between two attempts do not change what is sent."""
+    rows = [1]
+
+    def answer(n: int, tool: str, arguments: dict[str, Any]) -> Any:
+        rows.append(n)
+        return failed(retryable=True) if n == 1 else DONE
+
+    session = ClientSession(answer)
+    await ToolCaller(session, **QUICK).call("write", {"rows": rows})
+    assert [arguments for _, arguments in session.sent] == [{"rows": [1]}] * 2
+
+
+@pytest.mark.anyio
+async def test_tools_of_a_result() -> None:
+    """The result of `tools/list` serves as well as its list; what is neither is refused."""
+
+    class Listed:
+        tools = [_Tool("write", True)]  # noqa: RUF012
+
+    session = ClientSession(lambda n, tool, arguments: LOST if n == 1 else DONE)
+    assert (await ToolCaller(session, tools=Listed(), **QUICK).call("write")).attempts == 2  # type: ignore[arg-type]
+    for wrong in (7, ["write"]):
+        with pytest.raises(TypeError, match="tools must be what tools/list gave"):
+            ToolCaller(session, tools=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.anyio
+async def test_tools_are_listed_once_by_parallel_calls() -> None:
+    """Calls that begin together wait for one list; a list that fails or hangs fails no call."""
+
+    class Broken(ClientSession):
+        __module__ = "mcp.client.session"
+
+        async def list_tools(self) -> Any:
+            await anyio.sleep(0.05)
+            listed = await super().list_tools()
+            if self.listed == 1:
+                raise protocol_error(-32601, "no")
+            return listed
+
+    for kind, listed in ((ClientSession, 1), (Broken, 2)):
+        session = kind(lambda n, tool, arguments: DONE)
+        caller = ToolCaller(session, **QUICK)
+        async with anyio.create_task_group() as tasks:
+            for number in range(5):
+                tasks.start_soon(caller.call, "write", {"id": number})
+        assert (session.listed, len(session.sent)) == (listed, 5)
+
+
+@pytest.mark.anyio
+async def test_a_run_forgets_what_it_need_not_know() -> None:
+    """A long run keeps nothing of calls that are done, and nothing of those that its budget forbids."""
+    session = ClientSession(lambda n, tool, arguments: DONE)
+    caller = ToolCaller(session, max_attempts_per_run=10, **QUICK)
+    for number in range(50):
+        await caller.call("write", {"id": number})
+    assert len(session.sent) == 10
+    assert caller._identical == {}
+
+
+@pytest.mark.anyio
+async def test_a_session_that_gives_nonsense() -> None:
+    """What a session gives that is no result is a broken contract, not an exception."""
+    assert isinstance(await ToolCaller(ClientSession(lambda *_: object()), **QUICK).call("write"), ContractBroken)
 
 
 # --- budgets -------------------------------------------------------------------------------------------------
@@ -681,6 +527,10 @@ def test_a_budget_is_never_exceeded(
             assert outcome.attempts == len(mine) <= max_attempts
             for kind in mine[:-1]:  # all that were followed by a repeat
                 assert kind in ("busy", "unsent") or (kind == "lost" and tool != "write")
+            if "lost" in mine and tool != "read":  # it may have taken effect, whatever came after
+                assert not isinstance(outcome, (NotSent, ProtocolFailed))
+                failure = outcome.failure if isinstance(outcome, ToolFailed) else None
+                assert failure is None or failure.outcome != "not_applied"
 
         async with anyio.create_task_group() as tasks:
             for tool, number in calls:
@@ -694,12 +544,17 @@ def test_a_budget_is_never_exceeded(
     assert len(session.sent) <= per_run
     sent_calls = sum(outcome.attempts > 0 for outcome in outcomes)
     assert len(session.sent) - sent_calls <= retries
+    sent_of: Counter[tuple[str, int]] = Counter((tool, arguments["id"]) for tool, arguments in session.sent)
     in_a_row: Counter[tuple[str, int]] = Counter()
-    if not parallel:  # in parallel, successes and failures of one call interleave
-        for (tool, arguments), kind in zip(session.sent, kinds, strict=True):
-            same = (tool, arguments["id"])
-            in_a_row[same] = 0 if kind == "done" else in_a_row[same] + 1
-            assert in_a_row[same] <= max_identical
+    if parallel:  # successes and failures of one call interleave
+        if not {"done", "unsent"} & set(kinds):
+            assert all(count <= max_identical * max_attempts for count in sent_of.values())
+        return
+    for same, outcome in zip(calls, outcomes, strict=True):
+        if isinstance(outcome, NotSent) and not outcome.attempts:
+            continue
+        in_a_row[same] = 0 if isinstance(outcome, Succeeded) else in_a_row[same] + (type(outcome) is not NotSent)
+        assert in_a_row[same] <= max_identical
 
 
 # --- bad input -----------------------------------------------------------------------------------------------
@@ -736,7 +591,7 @@ def test_a_session_of_no_supported_library() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("arguments", [[1], "x", {"x": object()}, {"x": float("nan")}, {("a",): 1}])
+@pytest.mark.parametrize("arguments", [[1], "x", {"x": object()}, {"x": float("nan")}, {("a",): 1}, {"x": "\ud800"}])
 async def test_arguments_that_are_no_json(arguments: Any) -> None:
     """Arguments that are no JSON object are refused before anything is sent."""
     session = ClientSession(lambda *_: DONE)

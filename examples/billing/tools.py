@@ -19,7 +19,7 @@ class NoGuard:
     def attach(self, server: Any) -> None:
         """Leave the server alone."""
 
-    def __call__(self, *, effect: str) -> Any:
+    def __call__(self, **settings: Any) -> Any:
         """Leave the function alone."""
         return lambda function: function
 
@@ -44,11 +44,12 @@ def register(server: Any, billing: Billing, guard: Any) -> None:
         return billing.find_invoices(customer)
 
     @server.tool()
-    @guard(effect="write")
+    @guard(effect="write", idempotency_key="idempotency_key")
     async def pay_invoice(
         invoice_id: InvoiceId,
         amount: Annotated[int, Field(gt=0, description="In cents.")],
         method: PaymentMethod = "card",
+        idempotency_key: Annotated[str | None, Field(description="The same for each attempt at one payment.")] = None,
     ) -> Receipt:
         """Pay an invoice, wholly or in part."""
         return await billing.pay_invoice(invoice_id, amount, method)

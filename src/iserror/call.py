@@ -42,6 +42,10 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
     os.register_at_fork(after_in_child=_after_fork)
 
 
+# Nobody said by which request a call came.
+UNTOLD: Final = object()
+
+
 class _Ids:
     """UUIDv7 request ids (RFC 9562, section 5.7): milliseconds, bits drawn once a process, a count.
 
@@ -121,6 +125,10 @@ class Call:
     lines = 0
     ended = False
     """How many lines the log has of it, and whether the last one is among them; the log's sink counts."""
+    keyed = False
+    """Whether an idempotency key is in force for it."""
+    request: object = UNTOLD
+    """The HTTP request that a host serves with it; None where it came another way."""
     served_by: object = None
     """The task that serves it, where asyncio does not say who cancels (before Python 3.11)."""
     facts: Callable[[], Mapping[str, Any]] = dict
@@ -205,6 +213,7 @@ class Call:
             "effect": self.effect,
             "request_id": self.request_id,
             "trace_id": self.trace_id,
+            "keyed": self.keyed,
         }
         # Whatever value no check foresaw: the answer has to be valid.
         said = attempt(lambda: problem.failure(**about), None)
@@ -218,7 +227,7 @@ class Call:
 
     def said(self, exc: BaseException) -> bool:
         """Whether this is the `ToolFailure` that says what the call failed with."""
-        return isinstance(exc, ToolFailure) and self.problem is not None and exc._problem is self.problem
+        return self.problem is not None and isinstance(exc, ToolFailure) and exc._problem is self.problem
 
     def keep(self, nested: Call) -> None:
         """Keep a nested call's failure: if what called that tool goes on without it, the end tells it."""

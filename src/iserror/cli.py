@@ -24,7 +24,10 @@ FOUND, NOTHING, CANNOT_LOOK, SEVERAL = 0, 1, 2, 3
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code (0 found, 1 nothing found, 2 could not look, 3 several calls)."""
+    """Run the command line; returns the exit code.
+
+    0 is found, 1 nothing found or, of a check, something; 2 could not look, 3 several calls.
+    """
     if sys.stdout is None:
         _say("stdout is closed: there is nowhere to print to")
         return CANNOT_LOOK
@@ -32,8 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options, rest = parser.parse_known_args(argv)
     if any(text.startswith("-") for text in rest):
         parser.error(f"unrecognized arguments: {' '.join(map(printable, rest))}")
-    options.paths += rest  # those that stand behind an option
-    commands = {"trace": _trace, "tail": _tail, "report": _report}
+    if rest:
+        options.paths += rest  # those that stand behind an option
+    commands = {"trace": _trace, "tail": _tail, "report": _report, "catalog": _catalog}
     try:
         code = commands[options.command](options)
         sys.stdout.flush()
@@ -80,6 +84,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     report.add_argument("--html", metavar="FILE", type=Path, help="write one page with charts (needs iserror[report])")
     _log_options(report)
+
+    catalog = commands.add_parser(
+        "catalog",
+        help="the codes that a server gives out, and whether they are what they were",
+        description="The catalogue of codes of a guard, an error map, or a server with a guard.",
+    )
+    catalog.add_argument("object", metavar="MODULE:OBJECT", help="billing.server:guard, or server.py:guard")
+    form = catalog.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON, which --check reads")
+    form.add_argument("--html", action="store_true", help="print a page")
+    form.add_argument(
+        "--check", metavar="FILE", type=Path, help="exit with 1 if a code of that JSON is gone or means something else"
+    )
     return parser
 
 
@@ -287,6 +304,27 @@ def _with_progress(stream: Stream) -> Iterator[Record]:
         yield record
     if shown:
         print("\r" + " " * (_BAR + 10) + "\r", end="", file=sys.stderr, flush=True)
+
+
+# --- catalog -------------------------------------------------------------------------------------------------
+
+
+def _catalog(options: argparse.Namespace) -> int:
+    from iserror.catalog import changes, codes_of, load, to_html, to_json, to_markdown
+
+    try:
+        codes = codes_of(load(options.object))
+    except TypeError as exc:
+        raise ValueError(f"{options.object}: {exc}") from None
+    if options.check is not None:
+        found = changes(options.check.read_text(encoding="utf-8"), codes)
+        _write(f"{line}\n" for line in found)
+        return NOTHING if found else FOUND
+    if options.html:
+        _write([to_html(codes, f"Codes of {options.object}")])
+    else:
+        _write([to_json(codes) if options.json else to_markdown(codes)])
+    return FOUND
 
 
 # --- output --------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -51,6 +52,12 @@ BUILT_IN: Final[Mapping[str, Category]] = {
     "TOOL_ERROR": "failed_precondition",
     "RETURNED_ERROR": "unknown",
     "NOTHING_SUCCEEDED": "failed_precondition",
+    "IDEMPOTENCY_KEY_IN_USE": "aborted",
+    "IDEMPOTENCY_KEY_REUSED": "failed_precondition",
+    "IDEMPOTENCY_STORE_UNAVAILABLE": "unavailable",
+    "IDEMPOTENCY_UNAUTHENTICATED": "unauthenticated",
+    "OUTCOME_UNKNOWN": "unknown",
+    "RESULT_NOT_KEPT": "already_exists",
 }
 
 
@@ -98,6 +105,10 @@ def _shown(exc: BaseException, path: tuple[str, ...], safe: bool) -> list[str]:
     return shown_parts(_read(exc, path), safe)
 
 
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
 @dataclass(frozen=True)
 class Template:
     """A constant text with values read from the exception's attributes: `{exc.invoice_id}`, nothing else.
@@ -132,6 +143,10 @@ class Template:
             literal = ""
         parts.append(literal + text[end:])
         return cls(tuple(parts))
+
+    def __str__(self) -> str:
+        shown = (f"{{exc.{'.'.join(part)}}}" if isinstance(part, tuple) else _escaped(part) for part in self.parts)
+        return "".join(shown)
 
     @property
     def paths(self) -> set[tuple[str, ...]]:
@@ -242,9 +257,9 @@ class ErrorMap:
             ValueError: Anything else that is malformed, or an entry that is there already.
         """
         key = self._key(exception)
-        names = {_name(known) for known in self._entries}
-        if key in self._entries or _name(key) in names:
-            raise ValueError(f"there is an entry for {_name(key)} already: change that one, or use a map of its own")
+        names = {named(known) for known in self._entries}
+        if key in self._entries or named(key) in names:
+            raise ValueError(f"there is an entry for {named(key)} already: change that one, or use a map of its own")
         check_code(code)
         check_choice("category", category, CATEGORIES)
         if outcome is not None:
@@ -329,6 +344,11 @@ class ErrorMap:
                     found.setdefault(value, entry)
         return found
 
+    @property
+    def entries(self) -> Mapping[type[BaseException] | str, Entry]:
+        """What was added, in that order; for reading."""
+        return MappingProxyType(self._entries)
+
     def __len__(self) -> int:
         return len(self._entries)
 
@@ -336,7 +356,7 @@ class ErrorMap:
         return f"<ErrorMap with {len(self._entries)} entries>"
 
 
-def _name(key: type[BaseException] | str) -> str:
+def named(key: type[BaseException] | str) -> str:
     return key if isinstance(key, str) else f"{key.__module__}.{key.__qualname__}"
 
 

@@ -47,6 +47,7 @@ class Options:
     maps: tuple[ErrorMap, ...] = ()
     effect: Effect | None = None
     timeout: float | None = None
+    idempotency_key: str | None = None
     wrapper: Callable[..., Any] | None = None
     key: object = field(default_factory=object)
 
@@ -87,6 +88,8 @@ def decorate(options: Options, fn: Any) -> Any:
     if isinstance(fn, (staticmethod, classmethod)):  # callable since 3.10, but not with a signature of a tool
         raise TypeError(f"@guard needs a plain function: put it below @{type(fn).__name__}")
     wrapper = wrap(fn, options)
+    if options.guard is not None and len(options.maps) > 1:
+        options.guard.local_maps.append((wrapper.__name__, options.maps[0]))
     with suppress(AttributeError, TypeError):
         # On the bare function too: where the host has registered that one, attach finds out from here.
         setattr(fn, MARK, options)
@@ -112,8 +115,8 @@ def _body_of(fn: Any, guard: ToolErrors | None) -> Any:
     if said is None or (said.wrapper is None and said.guard is not guard):
         said = Options(None)
     elif said.wrapper is not None:
-        # A wrapper round a guarded function: what is inside keeps its own time.
-        said = replace(said, timeout=None)
+        # A wrapper round a guarded function: what is inside keeps its own time and key.
+        said = replace(said, timeout=None, idempotency_key=None)
     return wrap(fn, replace(said, wrapper=None))
 
 
@@ -124,9 +127,14 @@ def wrap(fn: Callable[..., Any], options: Options) -> Callable[..., Any]:
     if name == "__call__":
         name = type(fn).__name__
 
+    run = fn
+    if options.idempotency_key is not None:
+        from iserror.idempotency.keyed import keyed
+
+        run = keyed(fn, kind, options, name)
     wrapper: Callable[..., Any]
     if inspect.iscoroutinefunction(kind):
-        wrapper = _async_wrapper(fn, options, name)
+        wrapper = _async_wrapper(run, options, name)
     elif options.timeout is not None:
         raise ValueError(f"timeout= on {name!r}: only an async function can be stopped, and this one is not async")
     elif inspect.isasyncgenfunction(kind):
@@ -134,7 +142,7 @@ def wrap(fn: Callable[..., Any], options: Options) -> Callable[..., Any]:
     elif inspect.isgeneratorfunction(kind):
         wrapper = _generator_wrapper(fn, options, name)
     else:
-        wrapper = _sync_wrapper(fn, options, name)
+        wrapper = _sync_wrapper(run, options, name)
 
     functools.update_wrapper(wrapper, fn)
     if not hasattr(fn, "__name__"):
@@ -371,8 +379,10 @@ def failure_for(call: Call, mine: bool, options: Options, exc: BaseException) ->
         if mine and call.parent is None:
             report_given_up(call, exc)
         return exc
-    if not mine and call.said(exc):
-        return exc  # what `accepted` raised, or an inner run of the same body
+    if call.said(exc):  # what `accepted` raised, the layer of the idempotency key, or an inner run of the same body
+        if mine:
+            settle(call)
+        return exc
     problem = resolve(exc, (*options.maps, *call.maps))
     if isinstance(problem, Problem):
         return stopped(call, mine, problem)

@@ -6,7 +6,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from iserror import hosts, returned
 from iserror.errormap import ErrorMap
@@ -14,6 +14,9 @@ from iserror.failure import EFFECTS, Effect, check_choice
 from iserror.function import Options, decorate
 from iserror.logs.configure import from_environment, prepare
 from iserror.problem import Hook
+
+if TYPE_CHECKING:
+    from iserror.idempotency.settings import Idempotency
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,6 +42,8 @@ class ToolErrors:
         log_arguments: Put the arguments, redacted, into the log line. Off: they are the users' data.
         calls: Log `tool_started` and `tool_finished` too, at debug level.
         on_error: `hook(exception, failure)`, called once a failure with the original exception, for trackers.
+        idempotency: Where the keys of `@guard(idempotency_key=...)` are kept, and for whom; left out, in this
+            process.
 
     Raises:
         TypeError, ValueError: A setting that is not one of these.
@@ -57,6 +62,7 @@ class ToolErrors:
         log_arguments: bool = False,
         calls: bool = False,
         on_error: Hook | None = None,
+        idempotency: Idempotency | None = None,
     ) -> None:
         self.errors = _checked_map(errors) if errors is not None else ErrorMap()
         check_choice("unknown_tool", unknown_tool, frozenset({"protocol", "result"}))
@@ -84,6 +90,9 @@ class ToolErrors:
         self.log_arguments = log_arguments
         self.calls = calls
         self.on_error = on_error
+        self.local_maps: list[tuple[str, ErrorMap]] = []
+        """Maps of single tools, with the name of the function; for the catalogue."""
+        self.idempotency = _checked_idempotency(idempotency) if idempotency is not None else None
         from_environment()
 
     # --- the decorator -------------------------------------------------------------------------------------
@@ -99,6 +108,7 @@ class ToolErrors:
         effect: Effect | None = None,
         errors: ErrorMap | None = None,
         timeout: float | None = None,
+        idempotency_key: str | None = None,
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     def __call__(
         self,
@@ -108,6 +118,7 @@ class ToolErrors:
         effect: Effect | None = None,
         errors: ErrorMap | None = None,
         timeout: float | None = None,
+        idempotency_key: str | None = None,
     ) -> Any:
         """Guard one function: use it as `@guard` or `@guard(effect="read")`, below the host's decorator.
 
@@ -120,10 +131,13 @@ class ToolErrors:
                 decide, else it is a write.
             errors: Entries for this tool only; they go before the guard's own.
             timeout: Seconds after which an async tool is stopped and answers `TIMEOUT`.
+            idempotency_key: Name of the tool's parameter that takes an idempotency key: a repeat of a write with the
+                same key and arguments gets the first result, and the body does not run again.
 
         Raises:
             TypeError: `fn` is no function (a registered tool object, a class, a coroutine).
-            ValueError: An unknown effect, a timeout that is not positive, or one on a sync function.
+            ValueError: An unknown effect, a timeout that is not positive, or one on a sync function; a key for a
+                tool that reads or is a generator, or whose parameter is missing.
         """
         if effect is not None:
             check_choice("effect", effect, EFFECTS)
@@ -132,7 +146,9 @@ class ToolErrors:
             isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < math.inf
         ):
             raise ValueError(f"timeout {timeout!r} is not valid: use a number of seconds above 0")
-        options = Options(self, maps, effect, timeout)
+        if idempotency_key is not None and effect == "read":
+            raise ValueError("idempotency_key= goes with a write: a tool that reads is safe to repeat as it is")
+        options = Options(self, maps, effect, timeout, idempotency_key)
         if fn is None:
             return functools.partial(decorate, options)
         return decorate(options, fn)
@@ -157,3 +173,11 @@ def _checked_map(errors: object) -> ErrorMap:
     if not isinstance(errors, ErrorMap):
         raise TypeError(f"errors must be an ErrorMap, not {type(errors).__name__}")
     return errors
+
+
+def _checked_idempotency(idempotency: object) -> Idempotency:
+    from iserror.idempotency.settings import Idempotency  # whoever has one has imported it
+
+    if not isinstance(idempotency, Idempotency):
+        raise TypeError(f"idempotency must be an Idempotency, not {type(idempotency).__name__}")
+    return idempotency

@@ -93,12 +93,16 @@ class Problem:
     """Whether the host refused the arguments, so that the revision in force decides the channel."""
     fields: Sequence[str] = field(default=())
     """Names of the declared arguments that did not fit; for the log."""
+    first_request_id: str | None = None
+    """The call whose idempotency key this one repeats; for the log."""
 
     @property
     def is_crash(self) -> bool:
         return self.code in ("INTERNAL_ERROR", "INVALID_OUTPUT")
 
-    def failure(self, *, tool: str, effect: Effect, request_id: str, trace_id: str | None) -> Failure:
+    def failure(
+        self, *, tool: str, effect: Effect, request_id: str, trace_id: str | None, keyed: bool = False
+    ) -> Failure:
         """Say the problem of one tool.
 
         Args:
@@ -106,15 +110,18 @@ class Problem:
             effect: What that tool does; decides with the outcome whether a repeat is safe.
             request_id: 32 hex digits.
             trace_id: 32 hex digits or None.
+            keyed: Whether the call has an idempotency key: a repeat runs only if this one applied nothing.
         """
         if self.envelope is not None and not self.nested:
+            if keyed and self.envelope.outcome != "not_applied":
+                return self.envelope.model_copy(update={"retryable": False, "retry_after": None})
             return self.envelope
         outcome: Outcome = self.outcome or default_outcome(self.category)
         if effect == "read":
             outcome = "not_applied"
         elif self.nested and outcome == "not_applied" and effect == "write" and not self.declared:
             outcome = "unknown"
-        retryable = self.can_help and (effect != "write" or outcome == "not_applied")
+        retryable = self.can_help and (outcome == "not_applied" or (effect != "write" and not keyed))
         return Failure(
             code=self.code,
             message=self.message if self.constant else safe_line(self.message),

@@ -81,7 +81,7 @@ def _record(record: Record) -> Iterator[str]:
         yield f"  tool        {printable(record['tool'])}{server}{took}"
     if "code" in record:
         said = [f"{key}={printable(record[key])}" for key in ("category", "retryable", "outcome") if key in record]
-        yield f"  failure     {printable(record['code'])} ({', '.join(said)})"
+        yield f"  failure     {printable(record['code'])}" + (f" ({', '.join(said)})" if said else "")
     for key in ("request_id", "trace_id"):
         if record.get(key):
             yield f"  {key:<11} {printable(record[key])}"

@@ -11,7 +11,7 @@ from iserror.call import Call
 from iserror.cancel import must_pass
 from iserror.errormap import BUILT_IN
 from iserror.excinfo import describe, log_text
-from iserror.failure import Failure, default_outcome, log_name
+from iserror.failure import Failure, Outcome, default_outcome, log_name
 from iserror.logs.chain import emit, redacted
 from iserror.logs.record import SCHEMA_VERSION
 from iserror.logs.sink import tell_once
@@ -63,23 +63,33 @@ def _report(call: Call, event: str, problem: Problem, failure: Failure, *, final
         mapped=problem.mapped,
         fields=list(problem.fields) or None,
         upstream_request_id=upstream if upstream != call.request_id else None,
+        first_request_id=problem.first_request_id,
         **more,
     )
     if problem.refused:
         _hide_arguments(line, failure)
     emit("error" if problem.is_crash else "warning", event, line, call, final=final)
     hook = call.guard.on_error
-    if hook is not None:
+    if hook is not None and (problem.exception is not None or problem.first_request_id is None):
         exception = problem.exception if problem.exception is not None else Exception(failure.text)
         if attempt(lambda: (hook(exception, failure),), None) is None:
             tell_once("on_error", "the on_error hook raised; results are not affected")
+
+
+def _protocol_category(problem: ProtocolProblem) -> str:
+    return BUILT_IN.get(problem.name or "") or _CATEGORIES.get(problem.code, "unknown")
+
+
+def protocol_outcome(call: Call, problem: ProtocolProblem) -> Outcome:
+    """What a JSON-RPC error means for the side effect of the tool that it ended."""
+    return "not_applied" if call.effect == "read" else default_outcome(_protocol_category(problem))
 
 
 def report_protocol(call: Call, problem: ProtocolProblem, *, level: str = "warning") -> None:
     """Log an error that leaves as a JSON-RPC error."""
     refused = call.problem
     fields = refused.fields if isinstance(refused, Problem) else ()
-    category = BUILT_IN.get(problem.name or "") or _CATEGORIES.get(problem.code, "unknown")
+    category = _protocol_category(problem)
     line = _line(
         call,
         problem.exception,
@@ -87,7 +97,7 @@ def report_protocol(call: Call, problem: ProtocolProblem, *, level: str = "warni
         code=problem.name or str(problem.code),
         category=category,
         retryable=False,
-        outcome=default_outcome(category) if call.effect == "write" else "not_applied",
+        outcome=protocol_outcome(call, problem),
         mapped=False,
         fields=list(fields) or None,
     )
@@ -130,6 +140,11 @@ def report_finished(call: Call) -> None:
 def report_returned(call: Call) -> None:
     """Log that a tool's success reads like an error: its author should raise instead."""
     emit("warning", "error_returned", _line(call), call)
+
+
+def report_replayed(call: Call, first_request_id: str) -> None:
+    """Log that a call ran nothing and got the result of an earlier one with its idempotency key."""
+    emit("info", "idempotent_replay", _line(call, first_request_id=first_request_id), call)
 
 
 def mark_span(code: str, request_id: str | None) -> None:

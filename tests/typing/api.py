@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from datetime import timedelta
 from typing import Any
 
@@ -38,6 +38,7 @@ from iserror.client import (
     UrlElicitationRequired,
     classify,
 )
+from iserror.idempotency import Entry, Idempotency, IdempotencyStore, MemoryStore, RedisStore
 from iserror.redact import redact
 
 
@@ -170,3 +171,18 @@ async def call(session: object) -> None:
     assert_type(await caller.call("pay", {"amount": 1}), CallOutcome)
     assert_type(classify(b"{}", jsonrpc_id=1, catalogue=["pay"]), CallOutcome)
     assert_type(caller.run_id, str)
+
+
+store: IdempotencyStore = MemoryStore(max_entries=10)
+store = RedisStore("redis://127.0.0.1:6379/0", prefix="mine:", max_age=3_600)
+keys = ToolErrors(idempotency=Idempotency(store, wait=5, lease=2, subject=lambda: "me", allow_unauthenticated=True))
+assert_type(Entry("done", b"").record, bytes)
+
+
+@keys(effect="write", idempotency_key="key")
+async def send(text: str, key: str | None = None) -> int:
+    return len(text)
+
+
+def receive() -> Coroutine[Any, Any, int]:
+    return send("x", key="k")

@@ -28,11 +28,14 @@ from iserror.client.outcome import (
 )
 from iserror.failure import Failure, safe_line
 from iserror.partial import PartialResult
-from iserror.problem import URL_ELICITATION_REQUIRED, Group, leaves, protocol_error_data, text_of
+from iserror.problem import URL_ELICITATION_REQUIRED, Group, leaves, protocol_error_data, raised_below, text_of
 from iserror.redact import redact
 from iserror.returned import FAILURE_KEY
 
 INVALID_PARAMS: Final = -32602
+
+MAX_NAMES: Final = 500
+"""Names of a catalogue that an unknown one is compared with."""
 
 
 def classify(
@@ -220,26 +223,50 @@ def _closest(message: str, tool: str | None, catalogue: Iterable[str]) -> tuple[
         tool = found[1].strip() if found else None
     if not names or tool is None or tool in names:
         return ()
-    # Compared without case and punctuation: `getInvoice` is `get_invoice`.
-    plain = {re.sub(r"[\W_]+", "", name).casefold(): name for name in names}
-    near = difflib.get_close_matches(re.sub(r"[\W_]+", "", tool).casefold(), plain, n=3)
+    plain = {_plain(name): name for name in names[:MAX_NAMES]}
+    near = difflib.get_close_matches(_plain(tool), plain, n=3)
     return tuple(plain[name] for name in near)
+
+
+def _plain(name: str) -> str:
+    """A name as names are compared, without case and punctuation: `getInvoice` is `get_invoice`."""
+    return re.sub(r"[\W_]+", "", name[:64]).casefold()
 
 
 # --- what was raised -----------------------------------------------------------------------------------------
 
-# Errors that a client library makes itself, for a request that will get no answer any more. Their codes are of
-# those that a server may send too, so the words have to decide; on a wrong guess nothing is repeated.
-_CLOSED: Final = re.compile(
-    r"Connection closed|SSE stream |server answered a request with 202|Server returned an error"
-)
-_UNREADABLE: Final = re.compile(r"Failed to parse |Unexpected content type")
+# Errors that a client library makes itself, for a request that will get no answer any more. A server may send the
+# same codes, so the whole text has to be the library's.
+_CLOSED: Final = {
+    -32000: re.compile(
+        r"Connection closed|SSE stream failed: .*|SSE stream ended without a response|"
+        r"SSE stream ended and reconnection attempts were exhausted"
+    ),
+    -32600: re.compile(r"server answered a request with 202 Accepted"),
+    -32603: re.compile(r"Server returned an error response"),
+}
+_TIMED_OUT: Final = {
+    408: re.compile(r"Timed out while waiting for response .*"),
+    -32001: re.compile(r"Request '[^']*' timed out|Timed out after [^ ]+s waiting for '[^']*'"),
+}
+_UNREADABLE: Final = {
+    -32600: re.compile(r"Unexpected content type: [\w.+/-]*(?:;.*)?"),
+    -32700: re.compile(r"Failed to parse (?:JSON response|SSE message): .*"),
+}
+
+
+def _is_the_clients(words: Mapping[int, re.Pattern[str]], code: int, message: str, data: Any) -> bool:
+    return data is None and code in words and re.fullmatch(words[code], message) is not None
+
 
 # By name, so that no HTTP client is imported: httpx, httpx2 and httpcore share them.
 _HTTP_LIBRARIES: Final = ("httpx", "httpx2", "httpcore")
 _NEVER_SENT: Final = {"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "InvalidURL"}
 
 
+# Functions of the SDKs, 1.x and 2.x, that look at an answer which has come.
+_CHECKS: Final = ("_validate_tool_result", "validate_tool_result")
+_ENDED: Final = re.compile(r"session was closed|Session task completed")
 _UNREACHABLE: Final = "the server cannot be reached. Try again later, or tell the user."
 
 
@@ -252,10 +279,15 @@ def _of_exception(exc: BaseException, tool: str | None, catalogue: Iterable[str]
             return found[0]
         broken = any(isinstance(outcome, (NotSent, OutcomeUnknown)) for outcome in found)
         return _unknown("connection" if broken else "client", exc)
+    names = {cls.__name__ for cls in type(exc).__mro__}
+    if any(raised_below(exc, name) for name in _CHECKS):
+        # The answer came, a success; what went wrong is the client's look at the schema, or its request for that.
+        return ContractBroken("its result could not be checked against the tool's output schema")
+    if "InputRequiredRoundsExceededError" in names or raised_below(exc, "_dispatch_all"):
+        return InputRequired({})
     error = protocol_error_data(exc)
     if error is not None:
         return _of_protocol_error(exc, *error, tool, catalogue)
-    names = {cls.__name__ for cls in type(exc).__mro__}
     library = type(exc).__module__.partition(".")[0]
     text = text_of(exc)
     if "ToolError" in names and library in ("fastmcp", "mcp"):
@@ -263,6 +295,8 @@ def _of_exception(exc: BaseException, tool: str | None, catalogue: Iterable[str]
         return ToolFailed(None, ({"type": "text", "text": text},))
     if isinstance(exc, ValidationError):
         return ContractBroken("its result does not fit the SDK's schema")
+    if isinstance(exc, RuntimeError) and _ENDED.search(text):
+        return _unknown("connection", exc)
     if isinstance(exc, RuntimeError) and "not connected" in text:
         return NotSent("connection", _UNREACHABLE)
     if isinstance(exc, RuntimeError) and "structured content" in text:
@@ -288,11 +322,11 @@ def _of_exception(exc: BaseException, tool: str | None, catalogue: Iterable[str]
 def _of_protocol_error(
     exc: BaseException, code: int, message: str, data: Any, tool: str | None, catalogue: Iterable[str]
 ) -> CallOutcome:
-    if code == 408 or (code == -32001 and "timed out" in message):
+    if _is_the_clients(_TIMED_OUT, code, message, data):
         return _unknown("timeout", exc)
-    if data is None and _UNREADABLE.match(message):
+    if _is_the_clients(_UNREADABLE, code, message, data):
         return ContractBroken("the client cannot read it")
-    if data is None and _CLOSED.match(message):
+    if _is_the_clients(_CLOSED, code, message, data):
         return _unknown("connection", exc)
     return _of_error(code, message, data, tool, catalogue)
 

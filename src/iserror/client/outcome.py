@@ -25,13 +25,18 @@ MAX_REPORT: Final = 2_000
 
 REQUEST_ID_KEY: Final = "iserror/request_id"
 
+_CHECK: Final = "The call may have taken effect; check before any further call."
+
+# JSON-RPC's and MCP's codes of requests that reach no tool; an author's own may come after an effect.
+_BEFORE_THE_TOOL: Final = (-32700, -32600, -32601, -32602, -32020, -32021, -32022)
+
 _CLOSING_LINE: Final = re.compile(r"request_id: ([0-9a-f]{32})\]\s*\Z")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Called:
     attempts: int = 1
-    """How often the call was sent. `ToolCaller` counts; 0 where it was not sent."""
+    """How often the call was tried; `ToolCaller` counts. 0 where a limit forbade it."""
 
     @property
     def request_id(self) -> str | None:
@@ -112,7 +117,7 @@ class ToolFailed(_Called):
 
 @dataclass(frozen=True)
 class ProtocolFailed(_Called):
-    """The request failed before a tool ran, or its author said so on purpose: for the host to mend."""
+    """The request failed, before a tool ran or because its author said so on purpose: for the host to mend."""
 
     code: int
     """The JSON-RPC code; of a request that the HTTP server turned away, the status (4xx)."""
@@ -133,6 +138,8 @@ class ProtocolFailed(_Called):
         yield f"The request failed: {self.message} ({self.code})"
         if self.closest:
             yield f"Tools with a similar name: {', '.join(self.closest)}."
+        if self.code not in _BEFORE_THE_TOOL and not 400 <= self.code < 500:
+            yield _CHECK
 
 
 @dataclass(frozen=True)
@@ -140,6 +147,7 @@ class InputRequired(_Called):
     """The server asks for input first; nothing has failed (specification 2026-07-28, multi round-trip requests)."""
 
     input_requests: Mapping[str, Any]
+    """Empty where there is only a state, and where the client library would answer them itself, and could not."""
     request_state: str | None = None
     """Opaque; to send back as it is, with the answers."""
 
@@ -169,7 +177,7 @@ class ContractBroken(_Called):
 
     def _lines(self) -> Iterator[str]:
         yield f"The server's answer cannot be read: {self.reason}."
-        yield "The call may have taken effect; check before any further call."
+        yield _CHECK
 
 
 @dataclass(frozen=True)
@@ -183,13 +191,16 @@ class OutcomeUnknown(_Called):
     repeatable: bool = False
     """Whether a repeat is safe all the same: a tool that only reads or is idempotent, or an idempotency key."""
     exception: BaseException | None = field(default=None, compare=False, repr=False)
+    idempotency_key: str | int | None = None
+    """The key that the call went with: with it, another run can repeat the call safely."""
+    last: CallOutcome | None = None
+    """What came of a later attempt, which says nothing of the one that got no answer."""
 
     def _lines(self) -> Iterator[str]:
         yield f"No answer came: {self.message}"
-        if self.repeatable:
-            yield "The same call may be repeated."
-        else:
-            yield "The call may have taken effect; check before any further call."
+        yield "The same call may be repeated." if self.repeatable else _CHECK
+        if self.last is not None:
+            yield f"A later attempt: {self.last.report}"
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,18 @@ def sender(session: Any) -> Callable[[str, dict[str, Any], dict[str, Any]], Awai
     raise TypeError(f"cannot call through {type(session).__module__}.{type(session).__qualname__}: use {SUPPORTED}")
 
 
+def by_name(tools: Any) -> dict[str, Any]:
+    """Listed tools by their names.
+
+    Raises:
+        TypeError: It is no result of `tools/list`, and no list of tools.
+    """
+    try:
+        return {tool.name: tool for tool in getattr(tools, "tools", tools)}
+    except (TypeError, AttributeError):
+        raise TypeError(f"tools must be what tools/list gave, not {type(tools).__name__}") from None
+
+
 async def list_tools(session: Any) -> list[Any]:
     """Every tool that the server lists."""
     tools: list[Any] = []

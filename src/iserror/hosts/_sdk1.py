@@ -117,6 +117,7 @@ def _open(lowlevel: Any, guard: ToolErrors, request: types.CallToolRequest) -> C
     call = new_call(guard, request.params.name, request.params.arguments or {}, sent, jsonrpc_id)
     if context is not None:
         call.protocol_version = protocol_version(context)
+        call.request = context.request
     call.facts = lambda: facts(lowlevel.name, context)
     return call
 

@@ -95,6 +95,7 @@ class CallMiddleware:
         params = ctx.params or {}
         call = new_call(self.guard, params.get("name"), params.get("arguments") or {}, ctx.meta, ctx.request_id)
         call.protocol_version = ctx.protocol_version
+        call.request = ctx.request
         call.facts = lambda: facts(self.lowlevel.name, ctx)
         result: HandlerResult = await serve(self.wire, call, lambda: call_next(ctx))
         return result

@@ -387,7 +387,9 @@ class _Tally:
             pair.buckets = _merged(pair.buckets, factor)
 
     def _crash(self, record: Record, when: float | None) -> None:
-        if record.get("mapped") is not False or record.get("code") != "INTERNAL_ERROR":
+        # A repeat of a call with an idempotency key crashed nowhere: its first call did.
+        again = "first_request_id" in record
+        if record.get("mapped") is not False or record.get("code") != "INTERNAL_ERROR" or again:
             return
         kind, place = _crashed(record.get("exception"))
         crash = self.types.entry(kind)

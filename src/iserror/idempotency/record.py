@@ -1,0 +1,204 @@
+"""What the store keeps of a call, as JSON: its arguments' hash, its request id, and how it ended. Never a pickle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import is_dataclass
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, Final, get_type_hints
+
+from pydantic import BaseModel, TypeAdapter
+from pydantic_core import to_json
+
+from iserror.attempt import attempt
+from iserror.failure import Failure
+from iserror.idempotency.scope import plain
+from iserror.problem import Problem, built_in
+from iserror.redact import Safe
+from iserror.wire import redacted_meta
+
+MAX_RESULT: Final = 1 << 20
+"""Bytes of a result's JSON; more is not kept."""
+
+LOST: Final[Mapping[str, Any]] = {"kind": "lost", "failure": None}
+"""Of a call that took effect: its result was not kept."""
+
+_HOSTS: Final = ("mcp", "mcp_types", "fastmcp")
+
+
+def begun(arguments: str, request_id: str) -> dict[str, Any]:
+    """What is kept of a call that begins."""
+    return {"arguments": arguments, "request_id": request_id}
+
+
+def packed(record: Mapping[str, Any]) -> bytes:
+    """A record as the store has it."""
+    return json.dumps(record, separators=(",", ":")).encode()
+
+
+def read(stored: bytes) -> dict[str, Any]:
+    """A record; of what is none, an empty one, which fits no call."""
+    found = attempt(json.loads, None, stored)
+    return found if isinstance(found, dict) else {}
+
+
+# --- failures ------------------------------------------------------------------------------------------------
+
+
+def of_failure(failure: Failure, problem: Problem) -> dict[str, Any]:
+    """What is kept of a failure that may have had an effect."""
+    passed_on = problem.envelope is not None and not problem.nested
+    meta = attempt(lambda: json.loads(json.dumps(redacted_meta(problem.meta))), None)
+    return {"failure": failure.to_wire(), "mapped": problem.mapped, "passed_on": passed_on, "meta": meta}
+
+
+def problem_in(record: Mapping[str, Any]) -> Problem | None:
+    """The problem that the first call ended with, to be said of a repeat; None where it returned a result.
+
+    A repeat never helps. The texts are ready to be shown.
+    """
+    first = str(record.get("request_id", ""))
+    envelope = attempt(Failure.model_validate, None, record.get("failure"))
+    if envelope is not None:
+        return Problem(
+            code=envelope.code,
+            category=envelope.category,
+            message=Safe(envelope.message),
+            hint=Safe(envelope.hint) if envelope.hint else None,
+            outcome=envelope.outcome,
+            details={k: Safe(v) if isinstance(v, str) else v for k, v in (envelope.details or {}).items()},
+            mapped=record.get("mapped") is True,
+            envelope=envelope if record.get("passed_on") is True else None,
+            meta=record.get("meta"),
+            first_request_id=first,
+        )
+    if record.get("kind") == "lost":
+        return built_in(
+            "RESULT_NOT_KEPT",
+            "An earlier call with this idempotency key took effect. Its result was not kept.",
+            outcome="applied",
+            constant=True,
+            first_request_id=first,
+        )
+    return None if "value" in record else unknown(first)
+
+
+def unknown(first_request_id: str) -> Problem:
+    """Nobody knows how far the first call got."""
+    return built_in(
+        "OUTCOME_UNKNOWN",
+        "An earlier call with this idempotency key was interrupted, and it is not known whether it took effect.",
+        outcome="unknown",
+        constant=True,
+        first_request_id=first_request_id,
+    )
+
+
+# --- results -------------------------------------------------------------------------------------------------
+
+
+def of_result(fn: Any, value: Any) -> Mapping[str, Any]:
+    """What is kept of a result: JSON that gives the same again, or that it was not kept."""
+    if attempt(_holds, True, value, lambda part: isinstance(part, (set, frozenset)) and len(part) > 1):
+        return LOST  # its order on the wire is another one in each process
+    hosts = attempt(_holds, True, value, _is_the_hosts)
+    for kind in ("host", "named", "declared", "blocks") if hosts else ("named", "declared", "plain"):
+        text = attempt(_written, None, kind, fn, value)
+        if text is not None and len(text) <= MAX_RESULT:
+            return {"kind": kind, "value": text}
+    return LOST
+
+
+def result_in(fn: Any, record: Mapping[str, Any]) -> Any:
+    """The result that a record holds.
+
+    Raises:
+        Exception: It does not fit the function any more.
+    """
+    return _FORMS[str(record["kind"])](fn, str(record["value"]))
+
+
+def _written(kind: str, fn: Any, value: Any) -> str | None:
+    """The JSON of a value in one form; None if it does not give the same again."""
+    if kind == "host":
+        name = type(value).__name__
+        if not _is_the_hosts(value) or name not in ("CallToolResult", "ToolResult"):
+            return None
+        text = json.dumps({"class": name, **value.model_dump(mode="json", by_alias=True, warnings=False)})
+    elif kind in ("named", "declared"):
+        adapter = _adapter(fn)
+        if adapter is None:
+            return None
+        text = adapter.dump_json(value, by_alias=kind == "named", round_trip=True, warnings=False).decode()
+    elif kind == "blocks":
+        text = _blocks().dump_json(value, by_alias=True, warnings=False).decode()
+    else:
+        text = json.dumps(value, allow_nan=False)
+    again = _FORMS[kind](fn, text)
+    # The types too, since hosts go by them: a text in a list is shown bare, a date in quotes.
+    alike = plain(again) == plain(value)
+    if kind == "declared" and type(value) is dict and not _holds(value, _is_the_hosts):
+        alike = True  # in a model's place; they make a model of it, too
+    return text if alike and (kind == "plain" or to_json(again) == to_json(value)) else None
+
+
+def _declared(fn: Any, text: str) -> Any:
+    adapter = _adapter(fn)
+    if adapter is None:
+        raise TypeError("the function declares no return type any more")
+    return adapter.validate_json(text)
+
+
+def _host(_fn: Any, text: str) -> Any:
+    parts = json.loads(text)
+    if parts.pop("class") == "CallToolResult":
+        return import_module("mcp.types").CallToolResult.model_validate(parts)
+    parts["content"] = _blocks().validate_python(parts["content"])
+    return import_module("fastmcp.tools.base").ToolResult(**parts)
+
+
+def _from_blocks(_fn: Any, text: str) -> Any:
+    return _blocks().validate_json(text)
+
+
+_FORMS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
+    "host": _host,
+    "named": _declared,
+    "declared": _declared,
+    "blocks": _from_blocks,
+    "plain": lambda _fn, text: json.loads(text),
+}
+
+
+def _is_the_hosts(value: object) -> bool:
+    """Whether a host would treat it in a way of its own, such as an image."""
+    return type(value).__module__.partition(".")[0] in _HOSTS
+
+
+def _holds(value: Any, wanted: Callable[[Any], bool]) -> bool:
+    """Whether it, or a part of it, is such a thing."""
+    if wanted(value):
+        return True
+    if isinstance(value, BaseModel) or is_dataclass(value):
+        parts: Iterable[Any] = vars(value).values()
+    elif isinstance(value, Mapping):
+        parts = value.values()
+    else:
+        parts = value if isinstance(value, (list, tuple, set, frozenset)) else ()
+    return any(_holds(part, wanted) for part in parts)
+
+
+@lru_cache(maxsize=1)
+def _blocks() -> TypeAdapter[Any]:
+    block: Any = import_module("mcp.types").ContentBlock
+    either: Any = list[block] | block
+    return TypeAdapter(either)
+
+
+@lru_cache(maxsize=1_000)
+def _adapter(fn: Any) -> TypeAdapter[Any] | None:
+    """The type that a function declares for its result; None if it declares none that says anything."""
+    hint = attempt(lambda: get_type_hints(fn, include_extras=True).get("return", Any), Any)
+    return None if hint is Any or hint is object else attempt(lambda: TypeAdapter(hint), None)
