@@ -153,7 +153,7 @@ async def test_the_server_has_gone(redis: RedisServer) -> None:
     started = time.monotonic()
     with pytest.raises(ToolFailure) as failed:
         await pay("k")
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 20
     assert (failed.value.code, failed.value.retryable) == ("IDEMPOTENCY_STORE_UNAVAILABLE", True)
     assert runs == ["before"]
     redis.start()
