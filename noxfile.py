@@ -47,8 +47,12 @@ HOSTLESS = [
     "test_log_writing",
     "test_report",
     "test_clickhouse",
+    "test_idempotency_redis",
     "test_idempotency_stores",
 ]
+
+# What starts many servers is tested where it can differ: the lowest of each host, and the newest on the newest Python.
+AT_THE_ENDS = ["test_agents", "test_idempotency", "test_partial"]
 
 # tests/interop has a session of its own: the newest of each host, on the newest Python. The conformance suite needs
 # Node 22, which few machines have: everybody takes this one, from the package index.
@@ -93,9 +97,12 @@ def _tests(host: str, version: str) -> Callable[[nox.Session], None]:
         # The engine and the charts are tested once.
         reading = ["--group", "reading"] if here and version == NEWEST else []
         session.install("-e", ".", *HOSTS[host], "--group", "test", *reading)
-        arguments = ["--ignore=tests/interop", *(session.posargs or ["-n", "2"])]
+        # Three on two cores: half of what they do is to wait for servers.
+        arguments = ["--ignore=tests/interop", *(session.posargs or ["-n", "3"])]
         if not here:
             arguments = [*(f"--ignore=tests/{name}.py" for name in HOSTLESS), *arguments]
+        if not host.endswith("-low") and version != NEWEST:
+            arguments = [*(f"--ignore=tests/{name}.py" for name in AT_THE_ENDS), *arguments]
         # Coverage costs a third of the time, and one Python shows it.
         under = ["coverage", "run", "-m"] if version == NEWEST else []
         # The big numbers of the log's tests are run in full where nothing slows them down.

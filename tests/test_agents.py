@@ -6,7 +6,7 @@ import contextlib
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,14 +38,36 @@ QUICK: dict[str, Any] = {"backoff": 0.01}
 
 
 class Connected:
-    """A client's session, and the notes of the server behind it."""
+    """A client's session, the notes of the server behind it since then."""
 
     def __init__(self, session: Any, notes: Path) -> None:
         self.session = session
         self.notes = notes
+        self._before = len(notes.read_text().splitlines())
+
+    def lines(self) -> list[str]:
+        return self.notes.read_text().splitlines()[self._before :]
 
     def runs(self, tool: str) -> int:
-        return sum(line.split()[0] == tool for line in self.notes.read_text().splitlines())
+        return sum(line.split()[0] == tool for line in self.lines())
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path, Path]]:
+    """A server over HTTP for many tests, which takes its time to start: port, notes and log."""
+    folder, port = tmp_path_factory.mktemp("shared"), hosts.free_port()
+    notes, log = folder / "notes.txt", folder / "log"
+    notes.touch()
+    with hosts.serving_http(SCRIPT, port, str(notes), "--log", str(log)):
+        yield port, notes, log
+
+
+@contextlib.asynccontextmanager
+async def to(shared: tuple[int, Path, Path], client: str) -> AsyncIterator[Connected]:
+    """Connect a client to the shared server."""
+    port, notes, _ = shared
+    async with getattr(hosts, f"{client}_http")(f"http://127.0.0.1:{port}/mcp") as session:
+        yield Connected(session, notes)
 
 
 @contextlib.asynccontextmanager
@@ -173,14 +195,14 @@ async def test_time_runs_out(client: str, transport: str, tmp_path: Path) -> Non
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_a_key_makes_a_write_repeatable(client: str, tmp_path: Path) -> None:
+async def test_a_key_makes_a_write_repeatable(client: str, shared: tuple[int, Path, Path]) -> None:
     """With an idempotency key, the caller's own, a write whose outcome is unknown is repeated, with the same key."""
-    async with connected(client, "stdio", tmp_path) as on:
+    async with to(shared, client) as on:
         tools, keys = await list_tools(on.session), {"slow_write": "key"}
         caller = ToolCaller(on.session, tools=tools, timeout=0.4, max_attempts=2, idempotency_keys=keys, **QUICK)
         first = await caller.call("slow_write", {"seconds": 30})
         again = await caller.call("slow_write", {"seconds": 30})
-        sent = [line.split()[1] for line in on.notes.read_text().splitlines() if line.startswith("slow_write")]
+        sent = [line.split()[1] for line in on.lines() if line.startswith("slow_write")]
 
     assert isinstance(first, OutcomeUnknown)
     assert (first.repeatable, first.attempts) == (True, 2)
@@ -311,33 +333,29 @@ async def test_one_trace_through_both_logs(client: str, transport: str, tmp_path
 
 
 @pytest.mark.anyio
-async def test_a_trace_of_its_own(tmp_path: Path) -> None:
+async def test_a_trace_of_its_own(shared: tuple[int, Path, Path]) -> None:
     """Without a trace context a run makes one: every call has the run's trace id, of a valid form."""
-    server_logs = tmp_path / "server"
-    async with connected("sdk", "stdio", tmp_path, "--log", str(server_logs)) as on:
+    async with to(shared, "sdk") as on:
         caller = ToolCaller(on.session, **QUICK)
-        await caller.call("refused")
-        await caller.call("crash")
-        await ToolCaller(on.session, **QUICK).call("crash")
+        outcomes = [await caller.call("refused"), await caller.call("crash")]
+        outcomes.append(await ToolCaller(on.session, **QUICK).call("crash"))
 
-    ids = [line["trace_id"] for line in logs.records(server_logs) if line["event"] == "tool_failed"]
-    assert len(ids) == 3
+    ids = [logs.find(outcome.request_id or "", shared[2])[0]["trace_id"] for outcome in outcomes]
     assert ids[0] == ids[1] != ids[2]
     assert all(re.fullmatch(r"[0-9a-f]{32}", found) and found.strip("0") for found in ids)
 
 
 @pytest.mark.anyio
-async def test_the_active_span_is_the_runs_trace(tmp_path: Path) -> None:
+async def test_the_active_span_is_the_runs_trace(shared: tuple[int, Path, Path]) -> None:
     """Inside an OpenTelemetry span the server's lines carry that span's trace id."""
     from opentelemetry.sdk.trace import TracerProvider
 
-    server_logs = tmp_path / "server"
-    async with connected("sdk", "stdio", tmp_path, "--log", str(server_logs)) as on:
+    async with to(shared, "sdk") as on:
         caller = ToolCaller(on.session, **QUICK)
         with TracerProvider().get_tracer("agent").start_as_current_span("run") as span:
-            await caller.call("refused")
+            outcome = await caller.call("refused")
 
-    (line,) = [line for line in logs.records(server_logs) if line["event"] == "tool_failed"]
+    (line,) = logs.find(outcome.request_id or "", shared[2])
     assert line["trace_id"] == f"{span.get_span_context().trace_id:032x}"
 
 
@@ -413,9 +431,9 @@ anyio.run(main)
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_c18_each_reader_keeps_the_reason(client: str, tmp_path: Path) -> None:
+async def test_c18_each_reader_keeps_the_reason(client: str, shared: tuple[int, Path, Path]) -> None:
     """Whatever part of an error result a client keeps, code, hint and request id are in it."""
-    async with connected(client, "stdio", tmp_path) as on:
+    async with to(shared, client) as on:
         outcome = await ToolCaller(on.session, **QUICK).call("refused")
 
     assert isinstance(outcome, ToolFailed)
@@ -433,9 +451,9 @@ async def test_c18_each_reader_keeps_the_reason(client: str, tmp_path: Path) -> 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_c19_a_failure_that_cannot_succeed_is_sent_once(client: str, tmp_path: Path) -> None:
+async def test_c19_a_failure_that_cannot_succeed_is_sent_once(client: str, shared: tuple[int, Path, Path]) -> None:
     """A failure that no repeat can mend is sent once, and the text says to stop."""
-    async with connected(client, "stdio", tmp_path) as on:
+    async with to(shared, client) as on:
         outcome = await ToolCaller(on.session, max_attempts=5, max_identical_failures=5, **QUICK).call("refused")
         crash = await ToolCaller(on.session, max_attempts=5, max_identical_failures=5, **QUICK).call("crash")
         runs = on.runs("refused"), on.runs("crash")
@@ -447,9 +465,9 @@ async def test_c19_a_failure_that_cannot_succeed_is_sent_once(client: str, tmp_p
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_c42_a_protocol_error_ends_no_run(client: str, tmp_path: Path) -> None:
+async def test_c42_a_protocol_error_ends_no_run(client: str, shared: tuple[int, Path, Path]) -> None:
     """A JSON-RPC error is an outcome like any other: the agent's loop goes on, and its reason can be read."""
-    async with connected(client, "stdio", tmp_path) as on:
+    async with to(shared, client) as on:
         caller = ToolCaller(on.session, **QUICK)
         refused = await caller.call("on_purpose")
         unknown = await caller.call("no_such_tool")

@@ -893,20 +893,29 @@ def test_callers_do_not_share_a_key(tmp_path: Path, mode: list[str]) -> None:
                 runs.setdefault(f"{who} {tool}", set()).add(json.loads(text_of(answer))["run"])
         with pytest.raises(urllib.error.HTTPError):
             post(port, "pay", {"amount": 5, "key": "k"}, "forged")
-    assert list(runs.values()) == [{1}, {2}, {3}, {4}, {5}, {6}]
-    assert len(effects.all()) == 6
+        assert list(runs.values()) == [{1}, {2}, {3}, {4}, {5}, {6}]
+        assert len(effects.all()) == 6
+        # A task of its own has the token, a bare thread has nothing that says who calls.
+        callers = ("alice-may-pass", "bob-may-pass") * 2
+        assert [text_of(post(port, "pay_in_task", {"key": "k"}, who)) for who in callers] == ["run 7", "run 8"] * 2
+        for who in callers:
+            assert "IDEMPOTENCY_UNAUTHENTICATED" in text_of(post(port, "pay_in_thread", {"key": "k"}, who))
 
 
-@pytest.mark.parametrize("tool", ["pay", "pay_sync"])
-def test_unauthenticated_http_has_to_opt_in(tool: str, tmp_path: Path, mode: list[str]) -> None:
-    """Over HTTP without a token a key is refused and nothing runs; the log says how to allow it."""
+def test_unauthenticated_http_has_to_opt_in(tmp_path: Path, mode: list[str]) -> None:
+    """Over HTTP without a token a key is refused and nothing runs, in a thread or task of its own neither.
+
+    The log says how to allow it."""
     effects, port, log = Effects(tmp_path / "effects"), hosts.free_port(), tmp_path / "log.jsonl"
     with hosts.serving_http(SCRIPT, port, "--effects", str(effects.file), "--log", str(log), *mode):
-        answer = post(port, tool, {"amount": 5, "key": "k"})
-        assert "IDEMPOTENCY_UNAUTHENTICATED: " in text_of(answer)
-        assert "stop and tell the user" in text_of(answer)
+        for tool in ("pay", "pay_sync"):
+            answer = post(port, tool, {"amount": 5, "key": "k"})
+            assert "IDEMPOTENCY_UNAUTHENTICATED: " in text_of(answer)
+            assert "stop and tell the user" in text_of(answer)
+        for tool in ("pay_in_thread", "pay_in_task"):
+            assert "IDEMPOTENCY_UNAUTHENTICATED" in text_of(post(port, tool, {"key": "k"}))
         assert effects.all() == []
-        assert "run" in text_of(post(port, tool, {"amount": 5}))
+        assert "run" in text_of(post(port, "pay", {"amount": 5}))
     assert "Idempotency(allow_unauthenticated=True)" in log.read_text()
 
 
@@ -926,22 +935,6 @@ async def test_unauthenticated_sessions(tmp_path: Path, mode: list[str]) -> None
         for tool in ("pay", "pay_sync"):
             assert "IDEMPOTENCY_UNAUTHENTICATED: " in text_of(await call(tool, {"amount": 5, "key": "k"}))
     assert effects.all() == []
-
-
-@pytest.mark.parametrize("tool", ["pay_in_thread", "pay_in_task"])
-def test_a_caller_out_of_sight_is_nobody(tool: str, tmp_path: Path, mode: list[str]) -> None:
-    """What runs in a bare thread or a task of its own takes no key from anonymous HTTP, and shares none."""
-    effects, port = Effects(tmp_path / "effects"), hosts.free_port()
-    with hosts.serving_http(SCRIPT, port, "--effects", str(effects.file), *mode):
-        assert "IDEMPOTENCY_UNAUTHENTICATED" in text_of(post(port, tool, {"key": "k"}))
-    assert effects.all() == []
-    port = hosts.free_port()
-    with hosts.serving_http(SCRIPT, port, "--auth", "--effects", str(effects.file), *mode):
-        texts = [text_of(post(port, tool, {"key": "k"}, f"{who}-may-pass")) for who in ("alice", "bob") * 2]
-    if tool == "pay_in_task":
-        assert texts == ["run 1", "run 2"] * 2
-    else:
-        assert all("IDEMPOTENCY_UNAUTHENTICATED" in text for text in texts)
 
 
 async def test_a_bare_thread_in_process(tmp_path: Path) -> None:
