@@ -1,0 +1,193 @@
+"""A whole check: each protocol revision in turn, step by step, with a new connection where one broke."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import anyio
+
+from iserror.check.checks import arguments, channels, leaks, results
+from iserror.check.finding import Finding
+from iserror.check.session import Answer, NotSpokenError, Session, revisions
+from iserror.check.target import Target, quiet
+from iserror.check.wire import CannotRunError, GoneError, Wire
+from iserror.failure import safe_line, safe_name
+from iserror.protocol import STATELESS_REVISION
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked for besides the checks that run no tool.
+
+    Args:
+        timeout: Seconds for each request.
+        calls: Tools to call, with their arguments.
+        read_only: Whether to call the tools that are annotated `readOnlyHint` too.
+    """
+
+    timeout: float = 30.0
+    calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    read_only: bool = False
+
+
+@dataclass
+class Audit:
+    """What a check found so far."""
+
+    found: dict[tuple[str, str, str], Finding] = field(default_factory=dict)
+    skipped: dict[str, list[str]] = field(default_factory=dict)
+    """What was not checked: why, and of which tools."""
+    revisions: list[str] = field(default_factory=list)
+    """Those that the server speaks, newest first."""
+    tools: int = 0
+    revision: str = ""
+    """The one in force."""
+
+    def add(self, check: str, seen: str, tool: str = "", where: str = "") -> None:
+        """Note a finding; the same one in another revision is not another one."""
+        tool, where = safe_name(tool), safe_line(where, 80, empty="")
+        here = (self.revision,) if self.revision else ()
+        finding = Finding(check, safe_line(seen, 300), tool, where, here)
+        known = self.found.setdefault(finding.key, finding)
+        if not set(here) <= set(known.revisions):
+            self.found[finding.key] = replace(known, revisions=known.revisions + here)
+
+    def skip(self, why: str, tool: str) -> None:
+        """Say what of a tool was not checked, once."""
+        tools = self.skipped.setdefault(why, [])
+        if (name := safe_name(tool)) not in tools:
+            tools.append(name)
+
+    def look(self, answer: Answer, tool: str = "") -> None:
+        """What holds for every answer: it is one, and leaks nothing."""
+        leaks.look(self, answer, tool)
+        channels.look(self, answer, tool)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One part of a check, after which another connection can go on."""
+
+    label: str
+    tool: str
+    run: Callable[[Session], Awaitable[None]]
+
+
+def check(target: Target, options: Options, progress: Callable[[str], None] = lambda text: None) -> Audit:
+    """Check a server.
+
+    Args:
+        target: The server.
+        options: What to do besides.
+        progress: Called with one line before each step.
+
+    Raises:
+        CannotRunError: The server cannot be started or reached, or speaks none of the client library's revisions.
+    """
+    audit = Audit()
+    inside = quiet() if target.kind == "memory" else nullcontext()
+    disabled = logging.root.manager.disable
+    try:
+        with inside:
+            if target.kind == "memory":
+                logging.disable()
+            anyio.run(_check, target, options, audit, progress)
+    finally:
+        logging.disable(disabled)
+    if not audit.revisions and not audit.found:
+        raise CannotRunError(f"{target.name} speaks none of the revisions {', '.join(revisions())}: no MCP server")
+    return audit
+
+
+async def _check(target: Target, options: Options, audit: Audit, progress: Callable[[str], None]) -> None:
+    for revision in revisions():
+        audit.revision = revision
+        if not await _check_revision(target, options, audit, progress, revision):
+            break
+
+
+async def _check_revision(
+    target: Target, options: Options, audit: Audit, progress: Callable[[str], None], revision: str
+) -> bool:
+    """Check one revision; False if there is no use in trying another."""
+    steps: deque[Step] | None = None
+    while steps is None or steps:
+        label, tool = "initialize" if revision < STATELESS_REVISION else "server/discover", ""
+        opened = False
+        async with target.connect(options.timeout) as wire:
+            # Nothing leaves this block as an exception: the task group behind it would make a group of it.
+            try:
+                progress(f"{revision}: {label}")
+                session = Session(wire, revision, options.timeout)
+                if steps is None and revision < STATELESS_REVISION and not _has_legacy(audit):
+                    label = "a call before initialization"
+                    await channels.before_initialize(audit, session)
+                    label = "initialize"
+                first = await session.open()
+                opened = True
+                if steps is None:
+                    if session.revision in audit.revisions:
+                        return True  # it answers with another revision than it is asked for
+                    audit.revision = session.revision
+                    audit.revisions.append(session.revision)
+                    leaks.look(audit, first, "")
+                    label = "tools/list"
+                    steps = deque(await _plan(session, options, audit))
+                while steps:
+                    step = steps.popleft()
+                    label, tool = step.label, step.tool
+                    progress(f"{session.revision}: {f'{tool}, {label}' if tool else label}")
+                    await step.run(session)
+            except NotSpokenError:
+                return True
+            except GoneError as gone:
+                if gone.reason == "undecodable":
+                    audit.add("results.undecodable", f"{label}: {gone.seen}", tool)
+                else:
+                    audit.add(f"session.{gone.reason}", f"{label}: {gone.seen}", tool, label)
+                if not opened or steps is None:
+                    return bool(audit.revisions)
+            finally:
+                _look_at(wire, audit)
+    return True
+
+
+def _has_legacy(audit: Audit) -> bool:
+    return any(revision < STATELESS_REVISION for revision in audit.revisions)
+
+
+def _look_at(wire: Wire, audit: Audit) -> None:
+    if wire.name == "stdio" and wire.noise:
+        more = f" ({len(wire.noise)} lines in all)" if len(wire.noise) > 1 else ""
+        audit.add("stdout.noise", f"a line of {wire.noise[0]}{more}")
+    for notice in wire.notices:
+        leaks.look(audit, Answer(notice), "")
+
+
+async def _plan(session: Session, options: Options, audit: Audit) -> list[Step]:
+    """What to do in this revision. Whatever may end the connection comes last."""
+    tools, answers, wrong = await session.list_tools()
+    for answer in answers:
+        leaks.look(audit, answer, "")
+    if wrong:
+        audit.add("session.tools_list", f"tools/list: {wrong}")
+    audit.tools = max(audit.tools, len(tools))
+    steps = [Step(label, "", lambda s, run=run: run(audit, s)) for label, run in channels.STEPS]  # type: ignore[misc]
+    refuses = arguments.Refusals()
+    # A server that does not validate shows it where that does least harm.
+    for tool in sorted(tools, key=lambda tool: not results.is_read_only(tool)):
+        steps.append(
+            Step("arguments that do not fit", tool["name"], lambda s, t=tool: refuses.check(audit, s, t))  # type: ignore[misc]
+        )
+    if len(audit.revisions) == 1:  # a tool body runs once, in the newest revision, not once for each
+        for tool, given in results.to_call(audit, tools, options.calls, options.read_only):
+            steps.append(
+                Step("call", tool["name"], lambda s, t=tool, a=given: results.check(audit, s, t, a))  # type: ignore[misc]
+            )
+    steps.append(Step("malformed JSON", "", lambda s: channels.malformed_json(audit, s)))
+    return steps

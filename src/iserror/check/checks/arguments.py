@@ -1,0 +1,167 @@
+"""Arguments that a tool's input schema forbids: the channel, and whether the values come back.
+
+No body may run, so a call is sent only if every host refuses it: none of them turns an object into a scalar, or
+anything but an object into one, and a call without a required argument fails whatever else is in it. What some
+host accepts (a number in a string, an argument that there is none of, where nothing else is wrong) is not sent.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from iserror.check.session import Answer, Session
+from iserror.client.outcome import ProtocolFailed, Succeeded, ToolFailed
+from iserror.wire import RESULT_REVISION
+
+if TYPE_CHECKING:
+    from iserror.check.audit import Audit
+
+MAX_CALLS: Final = 12
+"""Calls of one tool in one revision."""
+
+_HEADER_MISMATCH: Final = -32020
+
+
+class Refusals:
+    """Sends what must be refused, until a server shows that it does not."""
+
+    def __init__(self) -> None:
+        self.validates = True
+
+    async def check(self, audit: Audit, session: Session, tool: Mapping[str, Any]) -> None:
+        """Check one tool."""
+        name, schema = tool["name"], tool["inputSchema"]
+        if not self.validates:
+            audit.skip("arguments, since this server does not validate them", name)
+            return
+        canary = f"canary{secrets.token_hex(8)}"
+        bad = list(broken(schema, canary))[:MAX_CALLS]
+        if not bad:
+            audit.skip("arguments, since none are certain to be refused", name)
+        for how, arguments, mark in bad:
+            answer = await session.call(name, arguments)
+            audit.look(answer, name)
+            if isinstance(answer.outcome, Succeeded):
+                self.validates = False
+                audit.add("arguments.accepted", f"{how}: {answer.shown(mark)}", name)
+                return
+            _look(audit, session, name, how, mark, answer)
+
+
+def _look(audit: Audit, session: Session, name: str, how: str, mark: str, answer: Answer) -> None:
+    if mark in str(answer.received):
+        channel = "JSON-RPC error" if answer.code is not None else "result"
+        audit.add("arguments.echo", f"{how}: the {channel} repeats the value that was sent", name)
+    as_result = session.revision >= RESULT_REVISION
+    outcome = answer.outcome
+    fits = (
+        isinstance(outcome, ToolFailed)
+        if as_result
+        else isinstance(outcome, ProtocolFailed) and answer.code == -32602
+    ) or answer.code == _HEADER_MISMATCH
+    if not fits:
+        wanted = "a result with isError true" if as_result else "JSON-RPC error -32602"
+        audit.add("arguments.channel", f"{how}: {answer.shown(mark)}, not {wanted}", name)
+
+
+def broken(schema: Mapping[str, Any], canary: str) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """What is broken, the arguments, and the word in them to look for; what is most certain comes first.
+
+    Args:
+        schema: The tool's input schema.
+        canary: A word for the values, with hexadecimal digits at its end.
+    """
+    properties = schema.get("properties")
+    properties = properties if isinstance(properties, Mapping) else {}
+    required = {name for name in schema.get("required") or () if name in properties}
+    number = int(canary[-8:], 16) + 10**10
+    opened = {name: _opened(kind, schema) for name, kind in properties.items()}
+    wrong = {name: value for name, kind in opened.items() if (value := _wrong_type(kind, canary, number)) is not None}
+    if required:
+        yield "required arguments missing", {}, canary
+        yield "an argument that there is none of", {canary: canary}, canary
+    elif len(wrong) > 1:
+        yield "every argument of a wrong type", wrong, canary
+    for name, value in wrong.items():
+        # Every other one stays out, so that required ones are missing besides.
+        yield f"{name} of a wrong type", {name: value}, str(number) if value == number else canary
+    for name, kind in opened.items():
+        # A rule that stands in the schema need not be one that the server checks: something else is wrong as well.
+        also = next(((other, value) for other, value in wrong.items() if other != name), None)
+        if not required - {name} and also is None:
+            continue
+        beside = {} if required - {name} else dict([also] if also else [])
+        for how, value in _out_of_range(kind, canary, number):
+            mark = str(abs(value)) if isinstance(value, int) else canary
+            yield f"{name} {how}", {**beside, name: value}, mark
+
+
+def _opened(kind: Any, schema: Mapping[str, Any], depth: int = 0) -> list[Mapping[str, Any]]:
+    """The alternatives of a property's schema; an empty one where it is not known what it allows."""
+    if not isinstance(kind, Mapping) or depth > 8:
+        return [{}]
+    reference = kind.get("$ref")
+    if isinstance(reference, str):
+        for definitions in ("$defs", "definitions"):
+            if reference.startswith(f"#/{definitions}/"):
+                found = (schema.get(definitions) or {}).get(reference.rpartition("/")[2])
+                return _opened(found, schema, depth + 1)
+        return [{}]
+    for key in ("anyOf", "oneOf"):
+        if isinstance(kind.get(key), list):
+            return [found for option in kind[key] for found in _opened(option, schema, depth + 1)]
+    if isinstance(kind.get("allOf"), list) and len(kind["allOf"]) == 1:
+        return _opened(kind["allOf"][0], schema, depth + 1)
+    return [kind]
+
+
+def _types(options: list[Mapping[str, Any]]) -> set[str]:
+    """The JSON types that are allowed; none where that is not known."""
+    types: set[str] = set()
+    for option in options:
+        said = option.get("type")
+        if said is None and option.get("enum"):
+            said = [_TYPE_OF.get(type(value), "") for value in option["enum"]]
+        if said is None and "const" in option:
+            said = _TYPE_OF.get(type(option["const"]), "")
+        names = [said] if isinstance(said, str) else said
+        if not isinstance(names, list) or not set(map(str, names)) <= _KNOWN:
+            return set()
+        types |= set(names)
+    return types
+
+
+_TYPE_OF: Final = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+_KNOWN: Final = {"string", "integer", "number", "boolean", "null", "array", "object"}
+
+
+def _wrong_type(options: list[Mapping[str, Any]], canary: str, number: int) -> object:
+    """A value that no host takes for any of the alternatives; None where that is not certain."""
+    types = _types(options) - {"null"}
+    if "array" in types:  # an object can be iterated over, which is enough for some
+        return number if types == {"array"} else None
+    if "object" in types:
+        return [canary]
+    return {canary: canary} if types else None
+
+
+def _out_of_range(options: list[Mapping[str, Any]], canary: str, number: int) -> Iterator[tuple[str, str | int]]:
+    """Values of the right type that break another rule, of a property with one alternative besides null."""
+    options = [option for option in options if option.get("type") != "null"]
+    if len(options) != 1:
+        return
+    (option,) = options
+    if isinstance(option.get("enum"), list) and all(isinstance(value, str) for value in option["enum"]):
+        yield "that is none of the enumeration", canary
+    if option.get("type") in ("integer", "number"):
+        limits = {key: option.get(key) for key in ("maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum")}
+        whole = {key: int(value) for key, value in limits.items() if type(value) in (int, float) and abs(value) < 2**52}
+        if top := [whole[key] for key in ("maximum", "exclusiveMaximum") if key in whole]:
+            yield "above its range", max(top) + number
+        elif bottom := [whole[key] for key in ("minimum", "exclusiveMinimum") if key in whole]:
+            yield "below its range", min(bottom) - number
+    longest = option.get("maxLength")
+    if option.get("type") == "string" and isinstance(longest, int) and 0 <= longest <= 10_000:
+        yield "longer than it may be", canary * (longest // len(canary) + 1)
