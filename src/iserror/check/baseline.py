@@ -27,6 +27,7 @@ def read(path: Path) -> set[tuple[str, str, str]]:
 
 def write(path: Path, findings: Iterable[Finding]) -> None:
     """Accept these findings from now on: one line each, sorted, so that a change of the file can be read."""
-    lines = [json.dumps(dict(zip(_KEYS, key, strict=True)), ensure_ascii=True) for key in sorted(f.key for f in findings)]
+    keys = sorted(finding.key for finding in findings)
+    lines = [json.dumps(dict(zip(_KEYS, key, strict=True)), ensure_ascii=True) for key in keys]
     body = ",\n    ".join(lines)
     path.write_text(f'{{\n  "schema_version": 1,\n  "findings": [\n    {body}\n  ]\n}}\n', encoding="utf-8")

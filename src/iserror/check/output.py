@@ -80,18 +80,23 @@ def _table(outcome: Outcome, columns: int, colour: bool) -> str:
         table.add_column("check", overflow="fold")
         table.add_column("tool", overflow="fold")
         table.add_column("seen", overflow="fold", ratio=1)
+        alike: dict[tuple[str, str, tuple[str, ...]], list[Finding]] = {}
         for finding in outcome.findings:
+            alike.setdefault((finding.check, finding.where, finding.revisions), []).append(finding)
+        for first, *rest in alike.values():
+            more = f" (and alike in {len(rest)} more)" if rest else ""
             table.add_row(
-                Text(finding.check, style="red" if finding.severity == "error" else "yellow"),
-                Text(finding.tool),
-                Text(finding.seen + _in_some(finding, outcome)),
+                Text(first.check, style="red" if first.severity == "error" else "yellow"),
+                Text("\n".join(finding.tool for finding in (first, *rest))),
+                Text(first.seen + more + _in_some(first, outcome)),
             )
         console.print(table)
         for check in dict.fromkeys(finding.check for finding in outcome.findings):
-            console.print(Text.assemble((check, "bold"), f": {CHECKS[check].remedy}"), Text(f"  {CHECKS[check].source}"))
+            console.print(Text.assemble((check, "bold"), f": {CHECKS[check].remedy}"), soft_wrap=True)
+            console.print(Text(f"  {CHECKS[check].source}"), soft_wrap=True)
     for why, tools in outcome.skipped.items():
-        console.print(Text(f"not checked: {why}: {', '.join(tools)}"))
-    console.print(Text(_summary(outcome)))
+        console.print(Text(f"not checked: {why}: {', '.join(tools)}"), soft_wrap=True)
+    console.print(Text(_summary(outcome)), soft_wrap=True)
     return file.getvalue()
 
 
@@ -188,8 +193,8 @@ def _junit(outcome: Outcome, columns: int, colour: bool) -> str:
         suite.add_testcase(case)
     xml = JUnitXml()
     xml.add_testsuite(suite)
-    written = xml.tostring()
-    return (written.decode() if isinstance(written, bytes) else written) + "\n"
+    written: Any = xml.tostring()  # bytes in some versions
+    return str(written.decode() if isinstance(written, bytes) else written) + "\n"
 
 
 def _github(outcome: Outcome, columns: int, colour: bool) -> str:

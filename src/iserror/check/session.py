@@ -28,9 +28,9 @@ class NotSpokenError(Exception):
 def revisions() -> list[str]:
     """The protocol revisions that the installed client library can negotiate, newest first."""
     try:
-        from mcp_types.version import KNOWN_PROTOCOL_VERSIONS as KNOWN  # noqa: N811
+        from mcp_types.version import KNOWN_PROTOCOL_VERSIONS as KNOWN
     except ImportError:
-        from mcp.shared.version import SUPPORTED_PROTOCOL_VERSIONS as KNOWN  # noqa: N811
+        from mcp.shared.version import SUPPORTED_PROTOCOL_VERSIONS as KNOWN
     return sorted(KNOWN, reverse=True)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import anyio
 
@@ -20,6 +20,8 @@ from iserror.check.memory import lowlevel_of, memory
 from iserror.check.wire import CannotRunError, Wire, http, safe_url, stdio
 from iserror.failure import safe_line
 from iserror.hosts import SUPPORTED
+
+_USE: Final = "use -- COMMAND, an http(s):// URL, module:object or file.py:object"
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def parse(target: str | None, command: Sequence[str] = ()) -> Target:
         CannotRunError: It is none of these, or cannot be loaded.
     """
     if bool(command) == (target is not None):
-        raise CannotRunError("give one target: -- COMMAND, an http(s):// URL, module:object or file.py:object")
+        raise CannotRunError(f"give one target: {_USE}")
     if target is None:
         # Arguments may be credentials.
         return Target("stdio", Path(command[0]).name, lambda timeout: stdio(command))
@@ -64,7 +66,7 @@ def load(target: str) -> Any:
     """
     place, colon, name = target.rpartition(":")
     if not (colon and place and name):
-        raise CannotRunError(f"{target!r} is no target: use -- COMMAND, an http(s):// URL, module:object or file.py:object")
+        raise CannotRunError(f"{target!r} is no target: {_USE}")
     with _running(f"{place} cannot be imported"):
         found: Any = _import(place)
     for part in name.split("."):

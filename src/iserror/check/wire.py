@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import anyio
-from anyio.abc import TaskGroup
 
 from iserror.failure import safe_line
 
@@ -86,9 +85,11 @@ class Wire:
 
     async def _refuse(self, request: Message) -> None:
         """Answer what the server asks: it was told that this client can do nothing."""
-        ping = {"result": {}}
-        no = {"error": {"code": -32601, "message": "Method not found"}}
-        answer = {"jsonrpc": "2.0", "id": request["id"], **(ping if request["method"] == "ping" else no)}
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
+        if request["method"] == "ping":
+            answer["result"] = {}
+        else:
+            answer["error"] = {"code": -32601, "message": "Method not found"}
         await self.send(json.dumps(answer).encode())
 
     def put(self, item: Message | Status | GoneError) -> None:
@@ -155,7 +156,8 @@ class _Stdio(Wire):
         with anyio.move_on_after(GRACE):
             await self.process.wait()
         code = self.process.returncode
-        self.put(GoneError("died", f"{'it closed stdout' if code is None else f'exit code {code}'}{self._last_words()}"))
+        why = "it closed stdout" if code is None else f"exit code {code}"
+        self.put(GoneError("died", why + self._last_words()))
 
     async def read_stderr(self) -> None:
         assert self.process.stderr is not None
@@ -250,9 +252,10 @@ class _Http(Wire):
                             return
                     return
                 body = await _body(response)
-                if response.status_code >= 400 and as_message(body) is None:
-                    self.put(Status(response.status_code))
-                elif response.status_code != 202 and not self.put_bytes(body):
+                message = as_message(body)
+                if message is not None:
+                    self.put(message)
+                elif response.status_code != 202:
                     self.put(Status(response.status_code))
         except GoneError as gone:
             self.put(gone)
@@ -335,10 +338,10 @@ class _Sse(Wire):
 
 
 @contextlib.asynccontextmanager
-async def http(url: str, timeout: float) -> AsyncIterator[Wire]:
+async def http(url: str, seconds: float) -> AsyncIterator[Wire]:
     """Connect to a URL: streamable HTTP, or SSE where that is what it serves."""
     library = _http_library()
-    async with library.AsyncClient(timeout=timeout, follow_redirects=True) as client:
+    async with library.AsyncClient(timeout=seconds, follow_redirects=True) as client:
         try:
             is_sse = await _is_sse(client, url)
         except (library.HTTPError, library.InvalidURL) as exc:
@@ -354,7 +357,7 @@ async def http(url: str, timeout: float) -> AsyncIterator[Wire]:
         sse = _Sse(url, client)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(sse.read)
-            with anyio.move_on_after(timeout):
+            with anyio.move_on_after(seconds):
                 await sse.opened.wait()
             try:
                 yield sse

@@ -57,9 +57,7 @@ def _look(audit: Audit, session: Session, name: str, how: str, mark: str, answer
     as_result = session.revision >= RESULT_REVISION
     outcome = answer.outcome
     fits = (
-        isinstance(outcome, ToolFailed)
-        if as_result
-        else isinstance(outcome, ProtocolFailed) and answer.code == -32602
+        isinstance(outcome, ToolFailed) if as_result else isinstance(outcome, ProtocolFailed) and answer.code == -32602
     ) or answer.code == _HEADER_MISMATCH
     if not fits:
         wanted = "a result with isError true" if as_result else "JSON-RPC error -32602"
@@ -156,12 +154,18 @@ def _out_of_range(options: list[Mapping[str, Any]], canary: str, number: int) ->
     if isinstance(option.get("enum"), list) and all(isinstance(value, str) for value in option["enum"]):
         yield "that is none of the enumeration", canary
     if option.get("type") in ("integer", "number"):
-        limits = {key: option.get(key) for key in ("maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum")}
-        whole = {key: int(value) for key, value in limits.items() if type(value) in (int, float) and abs(value) < 2**52}
-        if top := [whole[key] for key in ("maximum", "exclusiveMaximum") if key in whole]:
-            yield "above its range", max(top) + number
-        elif bottom := [whole[key] for key in ("minimum", "exclusiveMinimum") if key in whole]:
-            yield "below its range", min(bottom) - number
+        if (top := _limit(option, "maximum", "exclusiveMaximum")) is not None:
+            yield "above its range", top + number
+        elif (bottom := _limit(option, "minimum", "exclusiveMinimum")) is not None:
+            yield "below its range", bottom - number
     longest = option.get("maxLength")
     if option.get("type") == "string" and isinstance(longest, int) and 0 <= longest <= 10_000:
         yield "longer than it may be", canary * (longest // len(canary) + 1)
+
+
+def _limit(option: Mapping[str, Any], *keys: str) -> int | None:
+    for key in keys:
+        value = option.get(key)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**52:
+            return int(value)
+    return None

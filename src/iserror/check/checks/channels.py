@@ -39,7 +39,7 @@ async def _unknown_tool(audit: Audit, session: Session) -> None:
 
 
 async def _missing_name(audit: Audit, session: Session) -> None:
-    params = {"arguments": {}}
+    params: dict[str, Any] = {"arguments": {}}
     await _expect(audit, session, "channels.missing_name", params, _MALFORMED, "tools/call without a name")
 
 
@@ -51,9 +51,7 @@ async def _arguments_type(audit: Audit, session: Session) -> None:
 async def _unknown_method(audit: Audit, session: Session) -> None:
     answer = await session.ask("iserror-check/no-such-method")
     if answer.code not in (-32601, INVALID_PARAMS):
-        audit.add(
-            "channels.unknown_method", f"an unknown method: {answer.shown()}, not JSON-RPC error -32601"
-        )
+        audit.add("channels.unknown_method", f"an unknown method: {answer.shown()}, not JSON-RPC error -32601")
 
 
 STEPS: Final[list[tuple[str, Callable[[Audit, Session], Awaitable[None]]]]] = [

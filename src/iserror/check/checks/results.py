@@ -22,7 +22,7 @@ MAX_ERROR: Final = 2_000
 # What the hosts put before an exception's text; on mcp before that of a deliberate ToolError too.
 _PREFIX: Final = re.compile(r"\s*Error (?:executing tool \S+|calling tool '[^']*'): \S")
 _TRACEBACK: Final = re.compile(
-    r"Traceback \(most recent call last\)|^\s*(?:[a-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Warning)\b\s*[:(]",
+    r"Traceback \(most recent call last\)|^\s*(?:[a-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Warning)\b\s*[:(]",
     re.MULTILINE,
 )
 _VALIDATOR: Final = re.compile(
@@ -50,11 +50,11 @@ def to_call(
     named = {name for name, _ in calls}
     for tool in tools if read_only else ():
         if is_read_only(tool) and tool["name"] not in named:
-            arguments = _example(tool["inputSchema"])
-            if arguments is None:
+            made = _example(tool["inputSchema"])
+            if made is None:
                 audit.skip("its result, since the schema has no examples of what it requires", tool["name"])
             else:
-                yield tool, arguments
+                yield tool, made
 
 
 def _example(schema: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -116,5 +116,5 @@ def _reads_like_an_error(answer: Answer) -> bool:
     if isinstance(structured, Mapping) and set(structured) == {"result"}:  # what hosts wrap other types in
         structured = structured["result"]
     values: list[Any] = [structured, *answer.texts[:1]]
-    values += [attempt(lambda: json.loads(text), None) for text in answer.texts[:1] if text.lstrip().startswith("{")]
+    values += [attempt(json.loads, None, text) for text in answer.texts[:1] if text.lstrip().startswith("{")]
     return any(looks_like_an_error(value) for value in values)
