@@ -185,9 +185,9 @@ async def _plan(session: Session, options: Options, audit: Audit) -> list[Step]:
             Step("arguments that do not fit", tool["name"], lambda s, t=tool: refuses.check(audit, s, t))  # type: ignore[misc]
         )
     if len(audit.revisions) == 1:  # a tool body runs once, in the newest revision, not once for each
-        for tool, given in results.to_call(audit, tools, options.calls, options.read_only):
+        for called, given in results.to_call(audit, tools, options.calls, options.read_only):
             steps.append(
-                Step("call", tool["name"], lambda s, t=tool, a=given: results.check(audit, s, t, a))  # type: ignore[misc]
+                Step("call", called["name"], lambda s, t=called, a=given: results.check(audit, s, t, a))  # type: ignore[misc]
             )
     steps.append(Step("malformed JSON", "", lambda s: channels.malformed_json(audit, s)))
     return steps

@@ -73,7 +73,7 @@ class _Memory(Wire):
         self.requests, incoming = anyio.create_memory_object_stream[Any](float("inf"))
         outgoing, answers = anyio.create_memory_object_stream[Any](float("inf"))
         lifespan = getattr(self.server, "_lifespan_manager", contextlib.nullcontext)  # fastmcp's
-        async with lifespan(), anyio.create_task_group() as tasks:
+        async with lifespan(), incoming, outgoing, answers, anyio.create_task_group() as tasks:
             tasks.start_soon(self._hand_on, answers)
             self._here(self.started.set)
             await lowlevel.run(incoming, outgoing, lowlevel.create_initialization_options())

@@ -165,7 +165,7 @@ def _sarif(outcome: Outcome, columns: int, colour: bool) -> str:
     ]
     driver = ToolDriver.model_validate({"name": "iserror check", "version": __version__, "rules": rules})
     sarif = Sarif(version="2.1.0", runs=[Run(tool=Tool(driver=driver), results=results)])
-    return sarif.model_dump_json(by_alias=True, exclude_none=True, indent=2) + "\n"
+    return str(sarif.model_dump_json(by_alias=True, exclude_none=True, indent=2)) + "\n"
 
 
 def _location(outcome: Outcome, finding: Finding) -> dict[str, Any]:

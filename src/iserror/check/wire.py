@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import subprocess
+from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -55,7 +56,8 @@ class Wire:
     name: str = ""
 
     def __init__(self) -> None:
-        self._put, self._inbox = anyio.create_memory_object_stream[Message | Status | GoneError](float("inf"))
+        self._inbox: deque[Message | Status | GoneError] = deque()
+        self._arrived = anyio.Event()
         self.noise: list[str] = []
         self.notices: list[Message] = []
         self.gone: GoneError | None = None
@@ -73,7 +75,10 @@ class Wire:
         while True:
             if self.gone is not None:
                 raise self.gone
-            found = await self._inbox.receive()
+            while not self._inbox:
+                self._arrived = anyio.Event()
+                await self._arrived.wait()
+            found = self._inbox.popleft()
             if isinstance(found, GoneError):
                 self.gone = found
             elif isinstance(found, Status) or "method" not in found:
@@ -93,8 +98,8 @@ class Wire:
         await self.send(json.dumps(answer).encode())
 
     def put(self, item: Message | Status | GoneError) -> None:
-        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-            self._put.send_nowait(item)
+        self._inbox.append(item)
+        self._arrived.set()
 
     def put_bytes(self, data: bytes) -> bool:
         """Take in what came, if it is a JSON-RPC message; else note it."""
@@ -155,6 +160,15 @@ class _Stdio(Wire):
         self.put_bytes(rest)
         with anyio.move_on_after(GRACE):
             await self.process.wait()
+        self._died()
+
+    async def watch(self) -> None:
+        """Notice its end where something that it started keeps stdout open."""
+        await self.process.wait()
+        await anyio.sleep(GRACE / 4)  # what it wrote last is still to be read
+        self._died()
+
+    def _died(self) -> None:
         code = self.process.returncode
         why = "it closed stdout" if code is None else f"exit code {code}"
         self.put(GoneError("died", why + self._last_words()))
@@ -183,6 +197,7 @@ async def stdio(command: Sequence[str]) -> AsyncIterator[Wire]:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wire.read)
             tasks.start_soon(wire.read_stderr)
+            tasks.start_soon(wire.watch)
             try:
                 yield wire
             finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from iserror.check.checks import leaks
 from iserror.check.session import Answer, Session
 from iserror.check.wire import Status
 from iserror.client.outcome import ContractBroken
@@ -78,7 +79,7 @@ async def malformed_json(audit: Audit, session: Session) -> None:
     await session.send_raw(b'{"jsonrpc": "2.0", "id": "iserror-check", "method"')
     await session.ask("tools/list")  # it answers still; what came before this answer was for the bytes
     for stray in session.strays:
-        audit.look(stray)
+        leaks.look(audit, stray, "")
         refused = isinstance(stray.outcome, Status) and 400 <= stray.outcome.code < 500
         if not refused and stray.code not in _UNREADABLE:
             audit.add("channels.malformed_json", f"malformed JSON: {stray.shown()}")
