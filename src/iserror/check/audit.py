@@ -105,10 +105,15 @@ def check(target: Target, options: Options, progress: Callable[[str], None] = la
 
 
 async def _check(target: Target, options: Options, audit: Audit, progress: Callable[[str], None]) -> None:
+    before = False
     for revision in revisions():
         audit.revision = revision
+        known = len(audit.revisions)
         if not await _check_revision(target, options, audit, progress, revision):
             break
+        if len(audit.revisions) > known and not before and audit.revision < STATELESS_REVISION:
+            before = True
+            await _check_before(target, options, audit)
 
 
 async def _check_revision(
@@ -124,10 +129,6 @@ async def _check_revision(
             try:
                 progress(f"{revision}: {label}")
                 session = Session(wire, revision, options.timeout)
-                if steps is None and revision < STATELESS_REVISION and not _has_legacy(audit):
-                    label = "a call before initialization"
-                    await channels.before_initialize(audit, session)
-                    label = "initialize"
                 first = await session.open()
                 opened = True
                 if steps is None:
@@ -157,8 +158,14 @@ async def _check_revision(
     return True
 
 
-def _has_legacy(audit: Audit) -> bool:
-    return any(revision < STATELESS_REVISION for revision in audit.revisions)
+async def _check_before(target: Target, options: Options, audit: Audit) -> None:
+    """A call that comes before initialization, on a connection of its own."""
+    async with target.connect(options.timeout) as wire:
+        try:
+            await channels.before_initialize(audit, Session(wire, audit.revision, options.timeout))
+        except GoneError as gone:
+            label = "a call before initialization"
+            audit.add(f"session.{gone.reason}", f"{label}: {gone.seen}", "", label)
 
 
 def _look_at(wire: Wire, audit: Audit) -> None:

@@ -154,6 +154,7 @@ class Session:
         """Send bytes that are no message."""
         with anyio.move_on_after(self.timeout):
             await self.wire.send(data, self._headers("tools/list", {}))
+        self.strays += map(Answer, self.wire.take())  # over HTTP it has been answered by now
 
     async def _exchange(self, data: bytes, headers: Mapping[str, str]) -> Answer:
         with anyio.move_on_after(self.timeout):
@@ -162,6 +163,8 @@ class Session:
                 answer = Answer(await self.wire.receive())
                 if isinstance(answer.received, Status) or answer.received.get("id") == self._id:
                     return answer
+                if self.wire.name == "http" and "error" in answer.received:
+                    return answer  # it is the answer to this POST, with an id that was not to be read
                 self.strays.append(answer)
         raise GoneError("timeout", f"no answer within {self.timeout:g} s")
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 import anyio
 
 from iserror.check.memory import lowlevel_of, memory
-from iserror.check.wire import CannotRunError, Wire, http, safe_url, stdio
+from iserror.check.wire import CannotRunError, Http, Wire, safe_url, stdio
 from iserror.failure import safe_line
 from iserror.hosts import SUPPORTED
 
@@ -53,7 +53,7 @@ def parse(target: str | None, command: Sequence[str] = ()) -> Target:
         # Arguments may be credentials.
         return Target("stdio", Path(command[0]).name, lambda timeout: stdio(command))
     if target.startswith(("http://", "https://")):
-        return Target("http", safe_url(target), lambda timeout: http(target, timeout))
+        return Target("http", safe_url(target), Http(target).connect)
     server = load(target)
     return Target("memory", target, lambda timeout: memory(server), server)
 

@@ -97,6 +97,17 @@ class Wire:
             answer["error"] = {"code": -32601, "message": "Method not found"}
         await self.send(json.dumps(answer).encode())
 
+    def take(self) -> list[Message | Status]:
+        """Every response that has come already."""
+        waiting, self._inbox = self._inbox, deque()
+        taken: list[Message | Status] = []
+        for item in waiting:
+            if isinstance(item, Status) or (not isinstance(item, GoneError) and "method" not in item):
+                taken.append(item)
+            else:
+                self._inbox.append(item)
+        return taken
+
     def put(self, item: Message | Status | GoneError) -> None:
         self._inbox.append(item)
         self._arrived.set()
@@ -260,7 +271,8 @@ class _Http(Wire):
             sent["Mcp-Session-Id"] = self.session_id
         try:
             async with self.client.stream("POST", self.url, content=data, headers=sent) as response:
-                self.session_id = response.headers.get("mcp-session-id", self.session_id)
+                if response.status_code < 400:
+                    self.session_id = response.headers.get("mcp-session-id", self.session_id)
                 if response.headers.get("content-type", "").startswith("text/event-stream"):
                     async for event, text in _events(response):
                         if event == "message" and self.put_bytes(text) and "method" not in (as_message(text) or {}):
@@ -352,44 +364,54 @@ class _Sse(Wire):
             self.put(Status(response.status_code))
 
 
-@contextlib.asynccontextmanager
-async def http(url: str, seconds: float) -> AsyncIterator[Wire]:
-    """Connect to a URL: streamable HTTP, or SSE where that is what it serves."""
-    library = _http_library()
-    async with library.AsyncClient(timeout=seconds, follow_redirects=True) as client:
-        try:
-            is_sse = await _is_sse(client, url)
-        except (library.HTTPError, library.InvalidURL) as exc:
-            raise CannotRunError(f"cannot reach {safe_url(url)}: {type(exc).__name__}") from None
-        if not is_sse:
-            streamable = _Http(url, client)
-            try:
-                yield streamable
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await streamable.close()
-            return
-        sse = _Sse(url, client)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(sse.read)
-            with anyio.move_on_after(seconds):
-                await sse.opened.wait()
-            try:
-                yield sse
-            finally:
-                tasks.cancel_scope.cancel()
+class Http:
+    """A URL to connect to: streamable HTTP, or SSE where that is what it serves."""
 
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.is_sse: bool | None = None
 
-async def _is_sse(client: Any, url: str) -> bool:
-    """Whether a URL speaks the older transport: it refuses a POST and answers a GET with events.
+    @contextlib.asynccontextmanager
+    async def connect(self, seconds: float) -> AsyncIterator[Wire]:
+        """Connect, within so many seconds for each part of it."""
+        library = _http_library()
+        async with library.AsyncClient(timeout=seconds, follow_redirects=True) as client:
+            if self.is_sse is None:
+                try:
+                    self.is_sse = await self._probe(client)
+                except (library.HTTPError, library.InvalidURL) as exc:
+                    raise CannotRunError(f"cannot reach {safe_url(self.url)}: {type(exc).__name__}") from None
+            if not self.is_sse:
+                streamable = _Http(self.url, client)
+                try:
+                    yield streamable
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await streamable.close()
+                return
+            sse = _Sse(self.url, client)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(sse.read)
+                with anyio.move_on_after(seconds):
+                    await sse.opened.wait()
+                try:
+                    yield sse
+                finally:
+                    tasks.cancel_scope.cancel()
 
-    Source: specification 2025-06-18, transports, backwards compatibility.
-    """
-    async with client.stream("POST", url, content=b"{}", headers={"Content-Type": "application/json"}) as response:
-        if response.status_code not in (404, 405):
-            return False
-    async with client.stream("GET", url, headers={"Accept": "text/event-stream"}) as response:
-        return bool(response.headers.get("content-type", "").startswith("text/event-stream"))
+    async def _probe(self, client: Any) -> bool:
+        """Whether the URL speaks the older transport: it refuses a POST and answers a GET with events.
+
+        Source: specification 2025-06-18, transports, backwards compatibility.
+        """
+        headers = {"Content-Type": "application/json"}
+        async with client.stream("POST", self.url, content=b"{}", headers=headers) as response:
+            if response.status_code in (401, 403):
+                raise CannotRunError(f"{safe_url(self.url)} answers with HTTP status {response.status_code}")
+            if response.status_code not in (404, 405):
+                return False
+        async with client.stream("GET", self.url, headers={"Accept": "text/event-stream"}) as response:
+            return bool(response.headers.get("content-type", "").startswith("text/event-stream"))
 
 
 def safe_url(url: str) -> str:
