@@ -89,11 +89,6 @@ def build(attach: bool) -> Any:
         return "half of a pair: \ud800"
 
     @server.tool()
-    def ends() -> str:
-        ran("ends")
-        os._exit(7)
-
-    @server.tool()
     def every_type(
         texts: list[str] | None = None,
         lazy: Iterable[int] = (),

@@ -48,7 +48,7 @@ OF_BODIES: dict[str, Keys] = {
 CALLS = ("--call", "crash={}", "--call", "protocol={}", "--call", "rejected={}", "--call", 'pay={"amount": 7}')
 
 
-def run(*arguments: str, env: dict[str, str] | None = None, seconds: float = 58) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, env: dict[str, str] | None = None, seconds: float = 190) -> subprocess.CompletedProcess[str]:
     """The command, as a process of its own."""
     command = [sys.executable, "-m", "iserror", "check", *arguments]
     environment = {**os.environ, "COLUMNS": "120", **(env or {})}
@@ -77,6 +77,7 @@ def test_bare_in_memory(tmp_path: Path) -> None:
     assert sorted(runs.read_text().split()) == ["crash", "pay", "protocol", "rejected"]
 
 
+@pytest.mark.timeout(200)  # a process for each revision
 def test_bare_over_stdio(tmp_path: Path) -> None:
     """Over stdio the same is found as in memory."""
     runs = tmp_path / "runs"
@@ -100,6 +101,7 @@ def test_attached_in_memory() -> None:
     assert found(*CALLS, f"{SERVER}:attached") == set()
 
 
+@pytest.mark.timeout(200)
 def test_attached_over_stdio() -> None:
     """On the same server with a guard nothing is found over stdio."""
     assert found(*CALLS, "--", sys.executable, str(SERVER), "--attach") == set()
@@ -139,13 +141,19 @@ def test_what_is_not_utf8_in_memory() -> None:
 
 
 def test_a_server_that_ends_in_a_call() -> None:
-    """A tool that ends the process is a finding, and the checks behind it go on with a new one."""
-    done = run("--json", "--call", "ends={}", "--call", "crash={}", "--", sys.executable, str(SERVER))
-    findings = json.loads(done.stdout)["findings"]
-    assert ("session.died", "ends", "call: exit code 7") in {
-        (f["check"], f["tool"], f["seen"].partition(";")[0]) for f in findings
-    }
-    assert bool(EXCEPTION_TEXT & OF_BODIES[HOST]) == any(f["tool"] == "crash" for f in findings)
+    """A tool that ends the process is a finding with its exit code and last words, and what is behind it is checked."""
+    calls = (("do", {"n": 1}), ("do", {"n": 2}))
+    steps: list[str] = []
+    done = audit.check(parse(None, [sys.executable, BAD, "die"]), audit.Options(20, calls), steps.append)
+    (finding,) = done.found.values()
+    assert finding.seen == "call: exit code 3; the last line on stderr: 'giving up: [redacted:openai_key]'"
+    assert [step for step in steps if step.startswith("2025-11-25")][-5:] == [
+        "2025-11-25: do, call",
+        "2025-11-25: initialize",
+        "2025-11-25: do, call",
+        "2025-11-25: initialize",
+        "2025-11-25: malformed JSON",
+    ]
 
 
 # --- servers of other kinds ----------------------------------------------------------------------------------
@@ -303,11 +311,10 @@ MISUSE = {
     ("--call", "x", "a:b"): "give a tool and its arguments as a JSON object",
     ("--timeout", "0", "a:b"): "'0' is no number of seconds",
     ("a:b", "c:d"): "unrecognized arguments: c:d",
-    ("--", sys.executable, "-c", "print('hello')"): "speaks none of the revisions",
 }
 
 
-@pytest.mark.parametrize("arguments", [k for k in MISUSE if "hello" not in str(k)], ids=str)
+@pytest.mark.parametrize("arguments", MISUSE, ids=str)
 def test_misuse(arguments: tuple[str, ...]) -> None:
     """A wrong command line gives exit code 2 and says what is wrong."""
     done = run(*arguments)
@@ -334,7 +341,7 @@ def test_a_tool_that_blocks_its_loop(tmp_path: Path) -> None:
         f"import sys, time\nsys.path.insert(0, {str(ROOT)!r})\nfrom tests.hosts import new_server\n"
         "server = new_server()\n\n\n@server.tool()\ndef wait() -> str:\n    time.sleep(600)\n    return ''\n"
     )
-    done = run("--json", "--timeout", "3", "--call", "wait={}", f"{path}:server", seconds=50)
+    done = run("--json", "--timeout", "3", "--call", "wait={}", f"{path}:server")
     assert ("session.timeout", "wait") in {(f["check"], f["tool"]) for f in json.loads(done.stdout)["findings"]}
     assert done.returncode == 1
 

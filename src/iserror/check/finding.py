@@ -114,7 +114,8 @@ CHECKS: Final[Mapping[str, Check]] = {
     ),
     "results.exception_text": Check(
         "error",
-        "An exception's own text reached the model: of a crash, or of a protocol error that lost its code.",
+        "An exception's own text reached the model: of a crash, or of a protocol error that lost its code "
+        "(on `mcp`, a deliberate `ToolError` looks the same).",
         "Map known exceptions to safe messages and withhold the rest; `guard.attach(server)` does.",
         _SECURITY,
     ),

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 import anyio
 
 from iserror.failure import safe_line
+from iserror.redact import clean_line, redact_text
 
 Message = Mapping[str, Any]
 
@@ -417,4 +418,5 @@ class Http:
 def safe_url(url: str) -> str:
     """A URL without user, password and query, for a person to read."""
     scheme, _, rest = url.partition("://")
-    return safe_line(f"{scheme}://{rest.partition('?')[0].partition('#')[0].rpartition('@')[2]}", 200)
+    bare = f"{scheme}://{rest.partition('?')[0].partition('#')[0].rpartition('@')[2]}"
+    return clean_line(redact_text(bare, profile="log"), 200)

@@ -79,7 +79,7 @@ def broken(schema: Mapping[str, Any], canary: str) -> Iterator[tuple[str, dict[s
     wrong = {name: value for name, kind in opened.items() if (value := _wrong_type(kind, canary, number)) is not None}
     if required:
         yield "required arguments missing", {}, canary
-        yield "an argument that there is none of", {canary: canary}, canary
+        yield "an undeclared argument", {canary: canary}, canary
     elif len(wrong) > 1:
         yield "every argument of a wrong type", wrong, canary
     for name, value in wrong.items():
