@@ -27,6 +27,9 @@ MAX_MESSAGE: Final = 16 << 20
 
 MAX_NOTED: Final = 100
 
+MAX_WAITING: Final = 10_000
+"""Messages that wait to be looked at; a server that sends more, without being asked, is heard no further."""
+
 GRACE: Final = 2.0
 """Seconds for a server to end by itself."""
 
@@ -110,7 +113,8 @@ class Wire:
         return taken
 
     def put(self, item: Message | Status | GoneError) -> None:
-        self._inbox.append(item)
+        if len(self._inbox) < MAX_WAITING or isinstance(item, GoneError):
+            self._inbox.append(item)
         self._arrived.set()
 
     def put_bytes(self, data: bytes) -> bool:
