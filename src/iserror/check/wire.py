@@ -144,6 +144,17 @@ def as_message(data: bytes) -> Message | None:
     return None
 
 
+def _lines(rest: bytearray, chunk: bytes) -> list[bytes]:
+    """The lines that a chunk completes; what is left of it stays in `rest`."""
+    head, newline, tail = chunk.rpartition(b"\n")
+    if not newline:
+        rest += chunk
+        return []
+    lines = (bytes(rest) + head).split(b"\n")
+    rest[:] = tail
+    return lines
+
+
 # --- stdio ---------------------------------------------------------------------------------------------------
 
 
@@ -164,16 +175,15 @@ class _Stdio(Wire):
 
     async def read(self) -> None:
         assert self.process.stdout is not None
-        rest = b""
+        rest = bytearray()
         with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async for chunk in self.process.stdout:
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
+                for line in _lines(rest, chunk):
                     self.put_bytes(line)
                 if len(rest) > MAX_MESSAGE:
                     self.put(GoneError("flood", f"a line of more than {MAX_MESSAGE:,} bytes"))
                     return
-        self.put_bytes(rest)
+        self.put_bytes(bytes(rest))
         with anyio.move_on_after(GRACE):
             await self.process.wait()
         self._died()
@@ -301,20 +311,19 @@ class _Http(Wire):
 
 
 async def _body(response: Any) -> bytes:
-    body = b""
+    body = bytearray()
     async for chunk in response.aiter_bytes():
         body += chunk
         if len(body) > MAX_MESSAGE:
             raise GoneError("flood", f"an answer of more than {MAX_MESSAGE:,} bytes")
-    return body
+    return bytes(body)
 
 
 async def _events(response: Any) -> AsyncIterator[tuple[str, bytes]]:
     """Type and data of each server-sent event."""
-    rest, event, data = b"", "message", b""
+    rest, event, data = bytearray(), "message", b""
     async for chunk in response.aiter_bytes():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in (line.rstrip(b"\r") for line in lines):
+        for line in (line.rstrip(b"\r") for line in _lines(rest, chunk)):
             if line.startswith(b"data:"):
                 data += line[5:].removeprefix(b" ")
             elif line.startswith(b"event:"):
