@@ -29,6 +29,21 @@ RESULTS: dict[str, dict[str, Any]] = {
     "good": {"content": [{"type": "text", "text": "Nothing is free then; try another day."}], "isError": True},
 }
 
+DEEP: Any = "end"
+for _ in range(300):
+    DEEP = {"deeper": [DEEP]}
+RESULTS["deep"] = {"content": [{"type": "text", "text": "ok"}], "structuredContent": DEEP}
+
+ODD: list[dict[str, Any]] = [
+    {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": [], "required": 5},
+    {"properties": {"a": {"anyOf": 7}, "b": {"type": {"x": 1}}, "c": {"enum": 3}, "d": {"maxLength": "x"}}},
+    {
+        "properties": {"a": {"$ref": "#/$defs/A"}},
+        "$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}] * 20}},
+        "required": [{}, 7],
+    },
+]
+
 
 def write(text: str) -> None:
     sys.stdout.write(text + "\n")
@@ -48,6 +63,11 @@ def tools(message: dict[str, Any]) -> None:
         answer(message, result={"tools": [TOOL, {"title": "x"}]})
     elif MODE == "flood":
         write("[" + "1," * (9 << 20))
+    elif MODE == "odd":
+        listed = [{"name": f"odd{i}", "inputSchema": schema} for i, schema in enumerate(ODD)]
+        answer(message, result={"tools": [TOOL, *listed]})
+    elif MODE == "stuck":
+        answer(message, result={"tools": [{**TOOL, "name": f"do{i}"} for i in range(9)]})
     else:
         tool = {**TOOL, "outputSchema": {"type": "object", "properties": {"id": {"type": "integer"}}}}
         answer(message, result={"tools": [tool if MODE == "schema" else TOOL]})
@@ -57,6 +77,8 @@ def call(message: dict[str, Any], version: str) -> None:
     params = message["params"]
     if not isinstance(params.get("name"), str) or not isinstance(params.get("arguments", {}), dict):
         answer(message, error={"code": -32602, "message": "Invalid request"})
+    elif MODE == "stuck" and params["name"].startswith("do"):
+        time.sleep(600)
     elif params["name"] != "do":
         answer(message, error={"code": -32602, "message": "Unknown tool"})
     elif type(params["arguments"].get("n")) is not int and MODE != "credulous":

@@ -47,6 +47,8 @@ def test_a_server_that_ends_in_a_call() -> None:
 BAD_SERVERS: dict[str, set[tuple[str, str]]] = {
     "good": set(),
     "asks": set(),
+    "deep": set(),
+    "odd": set(),
     "empty": {("results.empty_text", "do")},
     "oversized": {("results.oversized", "do")},
     "surrogate": {("results.undecodable", "do")},
@@ -101,6 +103,27 @@ def _runs(pid: int) -> bool:
             return False
         time.sleep(0.1)
     return True
+
+
+def test_a_server_that_hangs_in_every_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After some broken connections the rest is left out, and that is said."""
+    monkeypatch.setattr(audit, "MAX_BROKEN", 2)
+    done = audit.check(parse(None, [sys.executable, BAD, "stuck"]), audit.Options(timeout=2))
+    assert {key[:2] for key in done.found} == {("session.timeout", "do0"), ("session.timeout", "do1")}
+    assert done.skipped == {"the rest, since 2 connections broke": ["from 2025-11-25 on"]}
+
+
+def test_what_nobody_thought_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that the check itself fails on is a finding, and what is behind it is still checked."""
+
+    async def fails(*args: object) -> None:
+        raise RecursionError(SECRET)
+
+    monkeypatch.setattr(audit.results, "check", fails)
+    target = parse(None, [sys.executable, BAD, "polite"])
+    done = audit.check(target, audit.Options(timeout=20, calls=(("do", {"n": 1}),)))
+    assert set(done.found) == {("channels.broken_answer", "do", ""), ("channels.malformed_json", "", "")}
+    assert SECRET not in repr(done)
 
 
 def test_a_list_of_servers_that_do_not_validate() -> None:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import anyio
 
@@ -18,6 +18,9 @@ from iserror.check.target import Target, quiet
 from iserror.check.wire import CannotRunError, GoneError, Wire
 from iserror.failure import safe_line, safe_name
 from iserror.protocol import STATELESS_REVISION
+
+MAX_BROKEN: Final = 10
+"""Connections that may break; a server that hangs in every tool would cost hours."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class Audit:
     tools: int = 0
     revision: str = ""
     """The one in force."""
+    broken: int = 0
+    """Connections that broke."""
 
     def add(self, check: str, seen: str, tool: str = "", where: str = "") -> None:
         """Note a finding; the same one in another revision is not another one."""
@@ -143,7 +148,11 @@ async def _check_revision(
                     step = steps.popleft()
                     label, tool = step.label, step.tool
                     progress(f"{session.revision}: {f'{tool}, {label}' if tool else label}")
-                    await step.run(session)
+                    try:
+                        await step.run(session)
+                    except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as exc:
+                        # Of data that nobody would think of: whatever a server sends ends no check.
+                        audit.add("channels.broken_answer", f"{label}: it cannot be read ({type(exc).__name__})", tool)
             except NotSpokenError:
                 return True
             except GoneError as gone:
@@ -151,8 +160,12 @@ async def _check_revision(
                     audit.add("results.undecodable", f"{label}: {gone.seen}", tool)
                 else:
                     audit.add(f"session.{gone.reason}", f"{label}: {gone.seen}", tool, label)
+                audit.broken += 1
                 if not opened or steps is None:
                     return bool(audit.revisions)
+                if audit.broken >= MAX_BROKEN:
+                    audit.skip(f"the rest, since {MAX_BROKEN} connections broke", f"from {session.revision} on")
+                    return False
             finally:
                 _look_at(wire, audit)
     return True

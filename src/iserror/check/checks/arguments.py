@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from iserror.check.session import Answer, Session
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_CALLS: Final = 12
 """Calls of one tool in one revision."""
+
+MAX_ALTERNATIVES: Final = 100
 
 _HEADER_MISMATCH: Final = -32020
 
@@ -73,7 +76,8 @@ def broken(schema: Mapping[str, Any], canary: str) -> Iterator[tuple[str, dict[s
     """
     properties = schema.get("properties")
     properties = properties if isinstance(properties, Mapping) else {}
-    required = {name for name in schema.get("required") or () if name in properties}
+    said = schema.get("required")
+    required = {name for name in properties if name in said} if isinstance(said, list) else set()
     number = int(canary[-8:], 16) + 10**10
     opened = {name: _opened(kind, schema) for name, kind in properties.items()}
     wrong = {name: value for name, kind in opened.items() if (value := _wrong_type(kind, canary, number)) is not None}
@@ -96,23 +100,27 @@ def broken(schema: Mapping[str, Any], canary: str) -> Iterator[tuple[str, dict[s
             yield f"{name} {how}", {**beside, name: value}, mark
 
 
-def _opened(kind: Any, schema: Mapping[str, Any], depth: int = 0) -> list[Mapping[str, Any]]:
-    """The alternatives of a property's schema; an empty one where it is not known what it allows."""
+def _opened(kind: Any, schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The alternatives of a property's schema; an empty one among them where it is not known what it allows."""
+    found = list(islice(_alternatives(kind, schema, 0), MAX_ALTERNATIVES))
+    return found if len(found) < MAX_ALTERNATIVES else [{}]
+
+
+def _alternatives(kind: Any, schema: Mapping[str, Any], depth: int) -> Iterator[Mapping[str, Any]]:
     if not isinstance(kind, Mapping) or depth > 8:
-        return [{}]
-    reference = kind.get("$ref")
+        yield {}
+        return
+    reference, options = kind.get("$ref"), kind.get("anyOf", kind.get("oneOf", kind.get("allOf")))
     if isinstance(reference, str):
-        for definitions in ("$defs", "definitions"):
-            if reference.startswith(f"#/{definitions}/"):
-                found = (schema.get(definitions) or {}).get(reference.rpartition("/")[2])
-                return _opened(found, schema, depth + 1)
-        return [{}]
-    for key in ("anyOf", "oneOf"):
-        if isinstance(kind.get(key), list):
-            return [found for option in kind[key] for found in _opened(option, schema, depth + 1)]
-    if isinstance(kind.get("allOf"), list) and len(kind["allOf"]) == 1:
-        return _opened(kind["allOf"][0], schema, depth + 1)
-    return [kind]
+        root, _, name = reference.rpartition("/")
+        definitions = schema.get(root[2:]) if root in ("#/$defs", "#/definitions") else None
+        found = definitions.get(name) if isinstance(definitions, Mapping) else None
+        yield from _alternatives(found, schema, depth + 1)
+    elif isinstance(options, list) and ("allOf" not in kind or len(options) == 1):
+        for option in options:
+            yield from _alternatives(option, schema, depth + 1)
+    else:
+        yield kind if "allOf" not in kind else {}
 
 
 def _types(options: list[Mapping[str, Any]]) -> set[str]:
@@ -120,7 +128,7 @@ def _types(options: list[Mapping[str, Any]]) -> set[str]:
     types: set[str] = set()
     for option in options:
         said = option.get("type")
-        if said is None and option.get("enum"):
+        if said is None and isinstance(option.get("enum"), list):
             said = [_TYPE_OF.get(type(value), "") for value in option["enum"]]
         if said is None and "const" in option:
             said = _TYPE_OF.get(type(option["const"]), "")

@@ -65,7 +65,8 @@ def _example(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     properties = schema.get("properties")
     properties = properties if isinstance(properties, Mapping) else {}
     arguments = {}
-    for name in schema.get("required") or ():
+    required = schema.get("required")
+    for name in required if isinstance(required, list) else ():
         kind = properties.get(name)
         kind = kind if isinstance(kind, Mapping) else {}
         examples = kind.get("examples")
