@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.checked_server import PASSWORD
-from tests.hosts import HOST, MODERN, ROOT, free_port, serving_http
+from tests.hosts import HOST, MCP, MODERN, ROOT, free_port, serving_http
 
 SERVER = ROOT / "tests" / "checked_server.py"
 
@@ -35,6 +35,8 @@ OF_BODIES: dict[str, Keys] = {
     "fastmcp3": EXCEPTION_TEXT | {("results.validator_text", "rejected")},
     "fastmcp4": EXCEPTION_TEXT,
 }
+if HOST == "mcp2" and MCP[:2] == (2, 0):  # later ones withhold the text of a crash, and keep a returned error
+    OF_BODIES["mcp2"] = OF_BODIES["mcp1"] - {("results.exception_text", "protocol")}
 CALLS = ("--call", "crash={}", "--call", "protocol={}", "--call", "rejected={}", "--call", 'pay={"amount": 7}')
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -111,6 +112,22 @@ def test_a_server_that_hangs_in_every_tool(monkeypatch: pytest.MonkeyPatch) -> N
     done = audit.check(parse(None, [sys.executable, BAD, "stuck"]), audit.Options(timeout=2))
     assert {key[:2] for key in done.found} == {("session.timeout", "do0"), ("session.timeout", "do1")}
     assert done.skipped == {"the rest, since 2 connections broke": ["from 2025-11-25 on"]}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_check_that_is_ended(number: int, tmp_path: Path) -> None:
+    """A check that is interrupted or terminated ends the server, and what that started."""
+    pids = tmp_path / "pids"
+    command = [sys.executable, "-m", "iserror", "check", "--", sys.executable, BAD, "silent", str(pids)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        for _ in range(400):
+            if pids.exists() and pids.read_text().count("\n") == 2:
+                break
+            time.sleep(0.1)
+        process.send_signal(number)
+        _, stderr = process.communicate(timeout=30)
+    assert (process.returncode, stderr) == (130, b"")
+    assert not any(_runs(int(pid)) for pid in pids.read_text().split())
 
 
 def test_what_nobody_thought_of(monkeypatch: pytest.MonkeyPatch) -> None:

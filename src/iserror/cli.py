@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -345,7 +346,12 @@ def _check(options: argparse.Namespace) -> int:
     accepted = baseline.read(options.baseline) if options.baseline is not None else set()
     what = target.parse(options.target, options.server)
     asked = audit.Options(options.timeout, tuple(options.call), options.read_only)
-    done = audit.check(what, asked, _Progress())
+    # A CI job that is cancelled must not leave a server behind either.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        done = audit.check(what, asked, _Progress())
+    finally:
+        signal.signal(signal.SIGTERM, before)
     if options.write_baseline is not None:
         baseline.write(options.write_baseline, done.found.values())
         _say(f"{len(done.found)} findings written to {options.write_baseline}")
@@ -354,7 +360,9 @@ def _check(options: argparse.Namespace) -> int:
     mended = len(accepted - set(done.found))
     if mended:
         _say(f"{mended} findings of the baseline are no longer there: write it anew")
-    path = what.name.rpartition(":")[0] if what.kind == "memory" and ".py:" in what.name else None
+    path = None
+    if what.kind == "memory" and ".py:" in what.name:
+        path = Path(os.path.relpath(what.name.rpartition(":")[0])).as_posix()
     outcome = output.Outcome(
         what.name, path, done.revisions, done.tools, left, len(done.found) - len(left), done.skipped
     )
