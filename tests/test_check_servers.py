@@ -143,12 +143,12 @@ def test_what_nobody_thought_of(monkeypatch: pytest.MonkeyPatch) -> None:
     assert SECRET not in repr(done)
 
 
-def test_a_list_of_servers_that_do_not_validate() -> None:
-    """Once a server has shown that it does not refuse arguments, no other tool of it is sent any."""
-    target = parse(None, [sys.executable, BAD, "credulous"])
-    done = audit.check(target, audit.Options(timeout=20))
+def test_a_server_that_does_not_validate() -> None:
+    """Once a server has shown that it does not refuse arguments, it is sent no more of them, in no revision."""
+    done = audit.check(parse(None, [sys.executable, BAD, "credulous"]), audit.Options(timeout=20))
     (finding,) = done.found.values()
-    assert finding.seen == "required arguments missing: a success, 'done'"
+    assert (finding.seen, len(finding.revisions)) == ("required arguments missing: a success, 'done'", 1)
+    assert done.skipped == {"arguments, since this server does not validate them": ["do"]}
 
 
 # --- arguments -----------------------------------------------------------------------------------------------

@@ -52,6 +52,8 @@ class Audit:
     """The one in force."""
     broken: int = 0
     """Connections that broke."""
+    validates: bool = True
+    """Whether the server has refused all arguments that it must."""
 
     def add(self, check: str, seen: str, tool: str = "", where: str = "") -> None:
         """Note a finding; the same one in another revision is not another one."""
@@ -198,11 +200,10 @@ async def _plan(session: Session, options: Options, audit: Audit) -> list[Step]:
         audit.add("session.tools_list", f"tools/list: {wrong}")
     audit.tools = max(audit.tools, len(tools))
     steps = [Step(label, "", lambda s, run=run: run(audit, s)) for label, run in channels.STEPS]  # type: ignore[misc]
-    refuses = arguments.Refusals()
     # A server that does not validate shows it where that does least harm.
     for tool in sorted(tools, key=lambda tool: not results.is_read_only(tool)):
         steps.append(
-            Step("arguments that do not fit", tool["name"], lambda s, t=tool: refuses.check(audit, s, t))  # type: ignore[misc]
+            Step("arguments that do not fit", tool["name"], lambda s, t=tool: arguments.check(audit, s, t))  # type: ignore[misc]
         )
     if len(audit.revisions) == 1:  # a tool body runs once, in the newest revision, not once for each
         for called, given in results.to_call(audit, tools, options.calls, options.read_only):

@@ -2,7 +2,7 @@
 
 No body may run, so a call is sent only if every host refuses it: none of them turns an object into a scalar, or
 anything but an object into one, and a call without a required argument fails whatever else is in it. What some
-host accepts (a number in a string, an argument that there is none of, where nothing else is wrong) is not sent.
+host accepts (a number in a string, an undeclared argument where nothing else is wrong) is not sent.
 """
 
 from __future__ import annotations
@@ -27,30 +27,24 @@ MAX_ALTERNATIVES: Final = 100
 _HEADER_MISMATCH: Final = -32020
 
 
-class Refusals:
-    """Sends what must be refused, until a server shows that it does not."""
-
-    def __init__(self) -> None:
-        self.validates = True
-
-    async def check(self, audit: Audit, session: Session, tool: Mapping[str, Any]) -> None:
-        """Check one tool."""
-        name, schema = tool["name"], tool["inputSchema"]
-        if not self.validates:
-            audit.skip("arguments, since this server does not validate them", name)
+async def check(audit: Audit, session: Session, tool: Mapping[str, Any]) -> None:
+    """Send a tool what must be refused, until the server shows that it does not."""
+    name, schema = tool["name"], tool["inputSchema"]
+    if not audit.validates:
+        audit.skip("arguments, since this server does not validate them", name)
+        return
+    canary = f"canary{secrets.token_hex(8)}"
+    bad = list(broken(schema, canary))[:MAX_CALLS]
+    if not bad:
+        audit.skip("arguments, since none are certain to be refused", name)
+    for how, arguments, mark in bad:
+        answer = await session.call(name, arguments)
+        audit.look(answer, name)
+        if isinstance(answer.outcome, Succeeded):
+            audit.validates = False
+            audit.add("arguments.accepted", f"{how}: {answer.shown(mark)}", name)
             return
-        canary = f"canary{secrets.token_hex(8)}"
-        bad = list(broken(schema, canary))[:MAX_CALLS]
-        if not bad:
-            audit.skip("arguments, since none are certain to be refused", name)
-        for how, arguments, mark in bad:
-            answer = await session.call(name, arguments)
-            audit.look(answer, name)
-            if isinstance(answer.outcome, Succeeded):
-                self.validates = False
-                audit.add("arguments.accepted", f"{how}: {answer.shown(mark)}", name)
-                return
-            _look(audit, session, name, how, mark, answer)
+        _look(audit, session, name, how, mark, answer)
 
 
 def _look(audit: Audit, session: Session, name: str, how: str, mark: str, answer: Answer) -> None:
