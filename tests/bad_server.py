@@ -22,6 +22,16 @@ RESULTS: dict[str, dict[str, Any]] = {
     "surrogate": {"content": [{"type": "text", "text": "half \ud800"}], "isError": True},
     "schema": {"content": [{"type": "text", "text": "no"}], "isError": True, "structuredContent": {"id": "x"}},
     "traceback": {"content": [{"type": "text", "text": "KeyError: 'x'"}], "isError": True},
+    "decorated": {
+        "content": [
+            {
+                "type": "text",
+                "text": "Error executing tool do: NO_ROW: There is no such row.\n"
+                f"[do failed; change the call first; request_id: {'0190163d8694739b' * 2}]",
+            }
+        ],
+        "isError": True,
+    },
     "returned": {"content": [{"type": "text", "text": '{"error": "no such row"}'}]},
     "wrapped": {"content": [{"type": "text", "text": "ok"}], "structuredContent": {"result": "Failed to read: no row"}},
     "secret": {"content": [{"type": "text", "text": f"the key is {SECRET}"}]},

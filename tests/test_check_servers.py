@@ -49,6 +49,7 @@ BAD_SERVERS: dict[str, set[tuple[str, str]]] = {
     "good": set(),
     "asks": set(),
     "deep": set(),
+    "decorated": set(),
     "odd": set(),
     "empty": {("results.empty_text", "do")},
     "oversized": {("results.oversized", "do")},

@@ -8,7 +8,7 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +90,7 @@ async def _awaited(value: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _running(what: str) -> Any:
+def _running(what: str) -> Iterator[None]:
     """Code of the user's runs: whatever it raises becomes one line."""
     try:
         with quiet():
@@ -100,7 +100,7 @@ def _running(what: str) -> Any:
 
 
 @contextlib.contextmanager
-def quiet() -> Any:
+def quiet() -> Iterator[None]:
     """What a server of this process prints is not ours to print: it may hold what no one should see."""
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
         yield

@@ -113,6 +113,7 @@ class Wire:
         return taken
 
     def put(self, item: Message | Status | GoneError) -> None:
+        """Hand on what came."""
         if len(self._inbox) < MAX_WAITING or isinstance(item, GoneError):
             self._inbox.append(item)
         self._arrived.set()
