@@ -254,8 +254,9 @@ def test_a_coroutine_that_makes_a_server() -> None:
     assert parse("tests.checked_server:attached_later").server.name == "checked"
 
 
-def test_urls_are_shown_without_credentials() -> None:
-    """User, password and query of a URL are in no output."""
+def test_targets_are_shown_without_credentials() -> None:
+    """User, password and query of a URL are in no output, nor are a command's arguments but its script."""
+    assert parse(None, ["/usr/bin/python", "/srv/server.py", "--key", SECRET]).name == "python server.py"
     assert safe_url("https://user:word@example.com/mcp?key=1#x") == "https://example.com/mcp"
     with pytest.raises(CannotRunError):
         parse("http:/nowhere")

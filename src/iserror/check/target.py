@@ -50,12 +50,13 @@ def parse(target: str | None, command: Sequence[str] = ()) -> Target:
     if bool(command) == (target is not None):
         raise CannotRunError(f"give one target: {_USE}")
     if target is None:
-        # Arguments may be credentials.
-        return Target("stdio", Path(command[0]).name, lambda timeout: stdio(command))
+        # Other arguments may be credentials.
+        scripts = [word for word in command[1:2] if word.endswith((".py", ".js", ".mjs", ".ts"))]
+        return Target("stdio", " ".join(Path(word).name for word in (command[0], *scripts)), lambda _: stdio(command))
     if target.startswith(("http://", "https://")):
         return Target("http", safe_url(target), Http(target).connect)
     server = load(target)
-    return Target("memory", target, lambda timeout: memory(server), server)
+    return Target("memory", target, lambda _: memory(server), server)
 
 
 def load(target: str) -> Any:
