@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -104,6 +105,8 @@ def check(target: Target, options: Options, progress: Callable[[str], None] = la
             if target.kind == "memory":
                 logging.disable()
             anyio.run(_check, target, options, audit, progress)
+    except asyncio.CancelledError:  # of an interrupt, on Python 3.10
+        raise KeyboardInterrupt from None
     finally:
         logging.disable(disabled)
     if not audit.revisions and not audit.found:
