@@ -49,10 +49,11 @@ HOSTLESS = [
     "test_clickhouse",
     "test_idempotency_redis",
     "test_idempotency_stores",
+    "test_check_servers",
 ]
 
 # What starts many servers is tested where it can differ: the lowest of each host, and the newest on the newest Python.
-AT_THE_ENDS = ["test_agents", "test_idempotency", "test_partial"]
+AT_THE_ENDS = ["test_agents", "test_check", "test_idempotency", "test_partial"]
 
 # tests/interop has a session of its own: the newest of each host, on the newest Python. The conformance suite needs
 # Node 22, which few machines have: everybody takes this one, from the package index.

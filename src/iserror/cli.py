@@ -7,7 +7,9 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -24,20 +26,26 @@ FOUND, NOTHING, CANNOT_LOOK, SEVERAL = 0, 1, 2, 3
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code.
+    """Run the command line and return the exit code.
 
-    0 is found, 1 nothing found or, of a check, something; 2 could not look, 3 several calls.
+    0 found, 1 nothing found, 2 could not look, 3 several calls; of `check` and `catalog --check` 0 clean, 1 findings.
     """
     if sys.stdout is None:
         _say("stdout is closed: there is nowhere to print to")
         return CANNOT_LOOK
     parser = _parser()
-    options, rest = parser.parse_known_args(argv)
-    if any(text.startswith("-") for text in rest):
+    given = list(sys.argv[1:] if argv is None else argv)
+    server: list[str] = []
+    if given[:1] == ["check"] and "--" in given:  # what stands behind it is a command with options of its own
+        given, server = given[: given.index("--")], given[given.index("--") + 1 :]
+    options, rest = parser.parse_known_args(given)
+    if any(text.startswith("-") for text in rest) or (rest and options.command == "check"):
         parser.error(f"unrecognized arguments: {' '.join(map(printable, rest))}")
-    if rest:
+    if options.command == "check":
+        options.server = server
+    elif rest:
         options.paths += rest  # those that stand behind an option
-    commands = {"trace": _trace, "tail": _tail, "report": _report, "catalog": _catalog}
+    commands = {"trace": _trace, "tail": _tail, "report": _report, "check": _check, "catalog": _catalog}
     try:
         code = commands[options.command](options)
         sys.stdout.flush()
@@ -97,6 +105,22 @@ def _parser() -> argparse.ArgumentParser:
     form.add_argument(
         "--check", metavar="FILE", type=Path, help="exit with 1 if a code of that JSON is gone or means something else"
     )
+
+    check = commands.add_parser(
+        "check",
+        help="audit an MCP server's errors",
+        description="Audit any MCP server: which channel its errors take, what they leak, what its tools answer. "
+        "No tool runs unless --call or --read-only asks for it.",
+        usage="iserror check [OPTION ...] (TARGET | -- COMMAND ...)",
+    )
+    check.add_argument("target", metavar="TARGET", nargs="?", help="http(s)://..., module:object or file.py:object")
+    check.add_argument("--call", metavar="TOOL={...}", type=_call, action="append", default=[], help="call this tool")
+    check.add_argument("--read-only", action="store_true", help="call the tools that say that they only read")
+    check.add_argument("--timeout", metavar="S", type=_seconds, default=30.0, help="for each request (default 30)")
+    check.add_argument("--baseline", metavar="FILE", type=Path, help="accept the findings in this file")
+    check.add_argument("--write-baseline", metavar="FILE", type=Path, help="write the findings there, for --baseline")
+    check.add_argument("--format", choices=["table", "sarif", "junit", "github"], help="default: table")
+    check.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
@@ -325,6 +349,81 @@ def _catalog(options: argparse.Namespace) -> int:
     else:
         _write([to_json(codes) if options.json else to_markdown(codes)])
     return FOUND
+
+
+# --- check ---------------------------------------------------------------------------------------------------
+
+
+def _call(text: str) -> tuple[str, dict[str, Any]]:
+    tool, _, arguments = text.partition("=")
+    try:
+        found = json.loads(arguments)
+    except (ValueError, RecursionError):
+        found = None
+    if not tool or not isinstance(found, dict):
+        raise argparse.ArgumentTypeError("give a tool and its arguments as a JSON object: TOOL='{\"id\": 7}'")
+    return tool, found
+
+
+def _seconds(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", text) or not float(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return float(text)
+
+
+def _check(options: argparse.Namespace) -> int:
+    from iserror.check import audit, baseline, output, target
+
+    if options.json and options.format is not None:
+        raise ValueError("give --json or --format, not both")
+    render_outcome = output.renderer("json" if options.json else options.format or "table")
+    accepted = baseline.read(options.baseline) if options.baseline is not None else set()
+    what = target.parse(options.target, options.server)
+    asked = audit.Options(options.timeout, tuple(options.call), options.read_only)
+    # A CI job that is cancelled must not leave a server behind either.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        done = audit.check(what, asked, _Progress())
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if options.write_baseline is not None:
+        baseline.write(options.write_baseline, done.found.values())
+        _say(f"{len(done.found)} findings written to {options.write_baseline}")
+        accepted = set(done.found)
+    left = [finding for key, finding in done.found.items() if key not in accepted]
+    mended = len(accepted - set(done.found))
+    if mended:
+        _say(f"{mended} findings of the baseline are no longer there: write it anew")
+    path = None
+    if what.kind == "memory" and ".py:" in what.name:
+        path = Path(os.path.relpath(what.name.rpartition(":")[0])).as_posix()
+    outcome = output.Outcome(
+        what.name, path, done.revisions, done.tools, left, len(done.found) - len(left), done.skipped
+    )
+    columns = shutil.get_terminal_size((100, 24)).columns
+    _write([render_outcome(outcome, columns, sys.stdout.isatty())])
+    code = 1 if left else 0
+    if what.kind == "memory" and any(key[0] == "session.timeout" for key in done.found):
+        # A tool that never ends has a thread that the interpreter would wait for.
+        sys.stdout.flush()
+        os._exit(code)
+    return code
+
+
+class _Progress:
+    """Says on stderr what is being done: on a terminal in one line, else every ten seconds."""
+
+    def __init__(self) -> None:
+        self.stream = sys.stderr
+        self.since = time.monotonic()
+
+    def __call__(self, step: str) -> None:
+        if self.stream.isatty():
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r{printable(step)[:width]:<{width}}\r", end="", file=self.stream, flush=True)
+        elif time.monotonic() - self.since > 10:
+            self.since = time.monotonic()
+            print(f"iserror: {printable(step)}", file=self.stream, flush=True)
 
 
 # --- output --------------------------------------------------------------------------------------------------

@@ -1,0 +1,217 @@
+"""A whole check: each protocol revision in turn, step by step, with a new connection where one broke."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import anyio
+
+from iserror.check.checks import arguments, channels, leaks, results
+from iserror.check.finding import Finding
+from iserror.check.session import Answer, NotSpokenError, Session, revisions
+from iserror.check.target import Target, quiet
+from iserror.check.wire import CannotRunError, GoneError, Wire
+from iserror.failure import safe_line, safe_name
+from iserror.protocol import STATELESS_REVISION
+
+MAX_BROKEN: Final = 10
+"""Connections that may break; a server that hangs in every tool would cost hours."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked for besides the checks that run no tool.
+
+    Args:
+        timeout: Seconds for each request.
+        calls: Tools to call, with their arguments.
+        read_only: Whether to call the tools that are annotated `readOnlyHint` too.
+    """
+
+    timeout: float = 30.0
+    calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    read_only: bool = False
+
+
+@dataclass
+class Audit:
+    """What a check found so far."""
+
+    found: dict[tuple[str, str, str], Finding] = field(default_factory=dict)
+    skipped: dict[str, list[str]] = field(default_factory=dict)
+    """What was not checked: why, and of which tools."""
+    revisions: list[str] = field(default_factory=list)
+    """Those that the server speaks, newest first."""
+    tools: int = 0
+    revision: str = ""
+    """The one in force."""
+    broken: int = 0
+    """Connections that broke."""
+    validates: bool = True
+    """Whether the server has refused all arguments that it must."""
+
+    def add(self, check: str, seen: str, tool: str = "", where: str = "") -> None:
+        """Note a finding; the same one in another revision is not another one."""
+        tool, where = safe_name(tool), safe_line(where, 80, empty="")
+        here = (self.revision,) if self.revision else ()
+        finding = Finding(check, safe_line(seen, 300), tool, where, here)
+        known = self.found.setdefault(finding.key, finding)
+        if not set(here) <= set(known.revisions):
+            self.found[finding.key] = replace(known, revisions=known.revisions + here)
+
+    def skip(self, why: str, tool: str) -> None:
+        """Say what of a tool was not checked, once."""
+        tools = self.skipped.setdefault(why, [])
+        if (name := safe_name(tool)) not in tools:
+            tools.append(name)
+
+    def look(self, answer: Answer, tool: str = "") -> None:
+        """What holds for every answer: it is one, and leaks nothing."""
+        leaks.look(self, answer, tool)
+        channels.look(self, answer, tool)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One part of a check, after which another connection can go on."""
+
+    label: str
+    tool: str
+    run: Callable[[Session], Awaitable[None]]
+
+
+def check(target: Target, options: Options, progress: Callable[[str], None] = lambda text: None) -> Audit:
+    """Check a server.
+
+    Args:
+        target: The server.
+        options: What to do besides.
+        progress: Called with one line before each step.
+
+    Raises:
+        CannotRunError: The server cannot be started or reached, or speaks none of the client library's revisions.
+    """
+    audit = Audit()
+    inside = quiet() if target.kind == "memory" else nullcontext()
+    disabled = logging.root.manager.disable
+    try:
+        with inside:
+            if target.kind == "memory":
+                logging.disable()
+            anyio.run(_check, target, options, audit, progress)
+    except asyncio.CancelledError:  # of an interrupt, on Python 3.10
+        raise KeyboardInterrupt from None
+    finally:
+        logging.disable(disabled)
+    if not audit.revisions and not audit.found:
+        raise CannotRunError(f"{target.name} speaks none of the revisions {', '.join(revisions())}: no MCP server")
+    return audit
+
+
+async def _check(target: Target, options: Options, audit: Audit, progress: Callable[[str], None]) -> None:
+    before = False
+    for revision in revisions():
+        audit.revision = revision
+        known = len(audit.revisions)
+        if not await _check_revision(target, options, audit, progress, revision):
+            break
+        if len(audit.revisions) > known and not before and audit.revision < STATELESS_REVISION:
+            before = True
+            await _check_before(target, options, audit)
+
+
+async def _check_revision(
+    target: Target, options: Options, audit: Audit, progress: Callable[[str], None], revision: str
+) -> bool:
+    """Check one revision; False if there is no use in trying another."""
+    steps: deque[Step] | None = None
+    while steps is None or steps:
+        label, tool = "initialize" if revision < STATELESS_REVISION else "server/discover", ""
+        opened = False
+        async with target.connect(options.timeout) as wire:
+            # Nothing leaves this block as an exception: the task group behind it would make a group of it.
+            try:
+                progress(f"{revision}: {label}")
+                session = Session(wire, revision, options.timeout)
+                first = await session.open()
+                opened = True
+                if steps is None:
+                    if session.revision in audit.revisions:
+                        return True  # it answers with another revision than it is asked for
+                    audit.revision = session.revision
+                    audit.revisions.append(session.revision)
+                    leaks.look(audit, first, "")
+                    label = "tools/list"
+                    steps = deque(await _plan(session, options, audit))
+                while steps:
+                    step = steps.popleft()
+                    label, tool = step.label, step.tool
+                    progress(f"{session.revision}: {f'{tool}, {label}' if tool else label}")
+                    try:
+                        await step.run(session)
+                    except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as exc:
+                        # Of data that nobody would think of: whatever a server sends ends no check.
+                        audit.add("channels.broken_answer", f"{label}: it cannot be read ({type(exc).__name__})", tool)
+            except NotSpokenError:
+                return True
+            except GoneError as gone:
+                if gone.reason == "undecodable":
+                    audit.add("results.undecodable", f"{label}: {gone.seen}", tool)
+                else:
+                    audit.add(f"session.{gone.reason}", f"{label}: {gone.seen}", tool, label)
+                audit.broken += 1
+                if not opened or steps is None:
+                    return bool(audit.revisions)
+                if audit.broken >= MAX_BROKEN:
+                    audit.skip(f"the rest, since {MAX_BROKEN} connections broke", f"from {session.revision} on")
+                    return False
+            finally:
+                _look_at(wire, audit)
+    return True
+
+
+async def _check_before(target: Target, options: Options, audit: Audit) -> None:
+    """A call that comes before initialization, on a connection of its own."""
+    async with target.connect(options.timeout) as wire:
+        try:
+            await channels.before_initialize(audit, Session(wire, audit.revision, options.timeout))
+        except GoneError as gone:
+            label = "a call before initialization"
+            audit.add(f"session.{gone.reason}", f"{label}: {gone.seen}", "", label)
+
+
+def _look_at(wire: Wire, audit: Audit) -> None:
+    if wire.name == "stdio" and wire.noise:
+        more = f" ({len(wire.noise)} lines in all)" if len(wire.noise) > 1 else ""
+        audit.add("stdout.noise", f"a line of {wire.noise[0]}{more}")
+    for notice in wire.notices:
+        leaks.look(audit, Answer(notice), "")
+
+
+async def _plan(session: Session, options: Options, audit: Audit) -> list[Step]:
+    """What to do in this revision. Whatever may end the connection comes last."""
+    tools, answers, wrong = await session.list_tools()
+    for answer in answers:
+        leaks.look(audit, answer, "")
+    if wrong:
+        audit.add("session.tools_list", f"tools/list: {wrong}")
+    audit.tools = max(audit.tools, len(tools))
+    steps = [Step(label, "", lambda s, run=run: run(audit, s)) for label, run in channels.STEPS]  # type: ignore[misc]
+    # A server that does not validate shows it where that does least harm.
+    for tool in sorted(tools, key=lambda tool: not results.is_read_only(tool)):
+        steps.append(
+            Step("arguments that do not fit", tool["name"], lambda s, t=tool: arguments.check(audit, s, t))  # type: ignore[misc]
+        )
+    if len(audit.revisions) == 1:  # a tool body runs once, in the newest revision, not once for each
+        for called, given in results.to_call(audit, tools, options.calls, options.read_only):
+            steps.append(
+                Step("call", called["name"], lambda s, t=called, a=given: results.check(audit, s, t, a))  # type: ignore[misc]
+            )
+    steps.append(Step("malformed JSON", "", lambda s: channels.malformed_json(audit, s)))
+    return steps

@@ -1,0 +1,173 @@
+"""Arguments that a tool's input schema forbids: the channel, and whether the values come back.
+
+No body may run, so a call is sent only if every host refuses it: none of them turns an object into a scalar, or
+anything but an object into one, and a call without a required argument fails whatever else is in it. What some
+host accepts (a number in a string, an undeclared argument where nothing else is wrong) is not sent.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from iserror.check.session import Answer, Session
+from iserror.client.outcome import ProtocolFailed, Succeeded, ToolFailed
+from iserror.wire import RESULT_REVISION
+
+if TYPE_CHECKING:
+    from iserror.check.audit import Audit
+
+MAX_CALLS: Final = 12
+"""Calls of one tool in one revision."""
+
+MAX_ALTERNATIVES: Final = 100
+
+_HEADER_MISMATCH: Final = -32020
+
+
+async def check(audit: Audit, session: Session, tool: Mapping[str, Any]) -> None:
+    """Send a tool what must be refused, until the server shows that it does not."""
+    name, schema = tool["name"], tool["inputSchema"]
+    if not audit.validates:
+        audit.skip("arguments, since this server does not validate them", name)
+        return
+    canary = f"canary{secrets.token_hex(8)}"
+    bad = list(broken(schema, canary))[:MAX_CALLS]
+    if not bad:
+        audit.skip("arguments, since none are certain to be refused", name)
+    for how, arguments, mark in bad:
+        answer = await session.call(name, arguments)
+        audit.look(answer, name)
+        if isinstance(answer.outcome, Succeeded):
+            audit.validates = False
+            audit.add("arguments.accepted", f"{how}: {answer.shown(mark)}", name)
+            return
+        _look(audit, session, name, how, mark, answer)
+
+
+def _look(audit: Audit, session: Session, name: str, how: str, mark: str, answer: Answer) -> None:
+    if mark in str(answer.received):
+        channel = "JSON-RPC error" if answer.code is not None else "result"
+        audit.add("arguments.echo", f"{how}: the {channel} repeats the value that was sent", name)
+    as_result = session.revision >= RESULT_REVISION
+    outcome = answer.outcome
+    fits = (
+        isinstance(outcome, ToolFailed) if as_result else isinstance(outcome, ProtocolFailed) and answer.code == -32602
+    ) or answer.code == _HEADER_MISMATCH
+    if not fits:
+        wanted = "a result with isError true" if as_result else "JSON-RPC error -32602"
+        audit.add("arguments.channel", f"{how}: {answer.shown(mark)}, not {wanted}", name)
+
+
+def broken(schema: Mapping[str, Any], canary: str) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """What is broken, the arguments, and the word in them to look for; what is most certain comes first.
+
+    Args:
+        schema: The tool's input schema.
+        canary: A word for the values, with hexadecimal digits at its end.
+    """
+    properties = schema.get("properties")
+    properties = properties if isinstance(properties, Mapping) else {}
+    said = schema.get("required")
+    required = {name for name in properties if name in said} if isinstance(said, list) else set()
+    number = int(canary[-8:], 16) + 10**10
+    opened = {name: _opened(kind, schema) for name, kind in properties.items()}
+    wrong = {name: value for name, kind in opened.items() if (value := _wrong_type(kind, canary, number)) is not None}
+    if required:
+        yield "required arguments missing", {}, canary
+        yield "an undeclared argument", {canary: canary}, canary
+    elif len(wrong) > 1:
+        yield "every argument of a wrong type", wrong, canary
+    for name, value in wrong.items():
+        # Every other one stays out, so that required ones are missing besides.
+        yield f"{name} of a wrong type", {name: value}, str(number) if value == number else canary
+    for name, kind in opened.items():
+        # A rule that stands in the schema need not be one that the server checks: something else is wrong as well.
+        also = next(((other, value) for other, value in wrong.items() if other != name), None)
+        if not required - {name} and also is None:
+            continue
+        beside = {} if required - {name} else dict([also] if also else [])
+        for how, value in _out_of_range(kind, canary, number):
+            mark = str(abs(value)) if isinstance(value, int) else canary
+            yield f"{name} {how}", {**beside, name: value}, mark
+
+
+def _opened(kind: Any, schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The alternatives of a property's schema; an empty one among them where it is not known what it allows."""
+    found = list(islice(_alternatives(kind, schema, 0), MAX_ALTERNATIVES))
+    return found if len(found) < MAX_ALTERNATIVES else [{}]
+
+
+def _alternatives(kind: Any, schema: Mapping[str, Any], depth: int) -> Iterator[Mapping[str, Any]]:
+    if not isinstance(kind, Mapping) or depth > 8:
+        yield {}
+        return
+    reference, options = kind.get("$ref"), kind.get("anyOf", kind.get("oneOf", kind.get("allOf")))
+    if isinstance(reference, str):
+        root, _, name = reference.rpartition("/")
+        definitions = schema.get(root[2:]) if root in ("#/$defs", "#/definitions") else None
+        found = definitions.get(name) if isinstance(definitions, Mapping) else None
+        yield from _alternatives(found, schema, depth + 1)
+    elif isinstance(options, list) and ("allOf" not in kind or len(options) == 1):
+        for option in options:
+            yield from _alternatives(option, schema, depth + 1)
+    else:
+        yield kind if "allOf" not in kind else {}
+
+
+def _types(options: list[Mapping[str, Any]]) -> set[str]:
+    """The JSON types that are allowed; none where that is not known."""
+    types: set[str] = set()
+    for option in options:
+        said = option.get("type")
+        if said is None and isinstance(option.get("enum"), list):
+            said = [_TYPE_OF.get(type(value), "") for value in option["enum"]]
+        if said is None and "const" in option:
+            said = _TYPE_OF.get(type(option["const"]), "")
+        names = [said] if isinstance(said, str) else said
+        if not isinstance(names, list) or not set(map(str, names)) <= _KNOWN:
+            return set()
+        types |= set(names)
+    return types
+
+
+_TYPE_OF: Final = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+_KNOWN: Final = {"string", "integer", "number", "boolean", "null", "array", "object"}
+
+
+def _wrong_type(options: list[Mapping[str, Any]], canary: str, number: int) -> object:
+    """A value that no host takes for any of the alternatives; None where that is not certain."""
+    types = _types(options) - {"null"}
+    if "array" in types:  # an object can be iterated over, which is enough for some
+        return number if types == {"array"} else None
+    if "object" in types:
+        return [canary]
+    return {canary: canary} if types else None
+
+
+def _out_of_range(options: list[Mapping[str, Any]], canary: str, number: int) -> Iterator[tuple[str, str | int]]:
+    """Values of the right type that break another rule, of a property with one alternative besides null."""
+    options = [option for option in options if option.get("type") != "null"]
+    if len(options) != 1:
+        return
+    (option,) = options
+    if isinstance(option.get("enum"), list) and all(isinstance(value, str) for value in option["enum"]):
+        yield "that is none of the enumeration", canary
+    if option.get("type") in ("integer", "number"):
+        if (top := _limit(option, "maximum", "exclusiveMaximum")) is not None:
+            yield "above its range", top + number
+        elif (bottom := _limit(option, "minimum", "exclusiveMinimum")) is not None:
+            yield "below its range", bottom - number
+    longest = option.get("maxLength")
+    if option.get("type") == "string" and isinstance(longest, int) and 0 <= longest <= 10_000:
+        yield "longer than it may be", canary * (longest // len(canary) + 1)
+
+
+def _limit(option: Mapping[str, Any], *keys: str) -> int | None:
+    for key in keys:
+        value = option.get(key)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**52:
+            return int(value)
+    return None

@@ -1,0 +1,87 @@
+"""Which channel an error takes, and with which code."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from iserror.check.checks import leaks
+from iserror.check.session import Answer, Session
+from iserror.check.wire import Status
+from iserror.client.outcome import ContractBroken
+
+if TYPE_CHECKING:
+    from iserror.check.audit import Audit
+
+_NO_TOOL: Final = "iserror_check_no_such_tool"
+INVALID_PARAMS: Final = -32602
+_MALFORMED: Final = (INVALID_PARAMS, -32600)
+_UNREADABLE: Final = (-32700, -32600)
+
+
+def look(audit: Audit, answer: Answer, tool: str) -> None:
+    """An answer to `tools/call` that fits no schema."""
+    if isinstance(answer.outcome, ContractBroken):
+        audit.add("channels.broken_answer", answer.shown(), tool)
+
+
+async def _expect(
+    audit: Audit, session: Session, check: str, params: Mapping[str, Any], codes: tuple[int, ...], asked: str
+) -> None:
+    answer = await session.ask("tools/call", params)
+    audit.look(answer)
+    if answer.code not in codes:
+        audit.add(check, f"{asked}: {answer.shown()}, not JSON-RPC error {codes[0]}")
+
+
+async def _unknown_tool(audit: Audit, session: Session) -> None:
+    params = {"name": _NO_TOOL, "arguments": {}}
+    await _expect(audit, session, "channels.unknown_tool", params, (INVALID_PARAMS,), "an unknown tool")
+
+
+async def _missing_name(audit: Audit, session: Session) -> None:
+    params: dict[str, Any] = {"arguments": {}}
+    await _expect(audit, session, "channels.missing_name", params, _MALFORMED, "tools/call without a name")
+
+
+async def _arguments_type(audit: Audit, session: Session) -> None:
+    params = {"name": _NO_TOOL, "arguments": "none"}
+    await _expect(audit, session, "channels.arguments_type", params, _MALFORMED, "arguments that are a string")
+
+
+async def _unknown_method(audit: Audit, session: Session) -> None:
+    answer = await session.ask("iserror-check/no-such-method")
+    if answer.code not in (-32601, INVALID_PARAMS):
+        audit.add("channels.unknown_method", f"an unknown method: {answer.shown()}, not JSON-RPC error -32601")
+
+
+STEPS: Final[list[tuple[str, Callable[[Audit, Session], Awaitable[None]]]]] = [
+    ("unknown tool", _unknown_tool),
+    ("tools/call without a name", _missing_name),
+    ("arguments that are a string", _arguments_type),
+    ("unknown method", _unknown_method),
+]
+
+
+async def before_initialize(audit: Audit, session: Session) -> None:
+    """A call as the first message; of an unknown tool, since some server may serve it."""
+    answer = await session.ask("tools/call", {"name": _NO_TOOL, "arguments": {}})
+    # A server over HTTP need not keep sessions, and then knows of no initialization.
+    if answer.code is None and not isinstance(answer.outcome, Status) and session.wire.name != "http":
+        audit.add("channels.before_initialize", f"a call before initialization: {answer.shown()}")
+
+
+async def malformed_json(audit: Audit, session: Session) -> None:
+    """Half a message. In memory there is nothing that would parse it."""
+    if session.wire.name == "memory":
+        return
+    session.strays.clear()
+    await session.send_raw(b'{"jsonrpc": "2.0", "id": "iserror-check", "method"')
+    await session.ask("tools/list")  # it answers still; what came before this answer was for the bytes
+    for stray in session.strays:
+        leaks.look(audit, stray, "")
+        refused = isinstance(stray.outcome, Status) and 400 <= stray.outcome.code < 500
+        if not refused and stray.code not in _UNREADABLE:
+            audit.add("channels.malformed_json", f"malformed JSON: {stray.shown()}")
+    if not session.strays and session.wire.name == "http":
+        audit.add("channels.malformed_json", "malformed JSON: an empty answer, not HTTP status 400")

@@ -1,0 +1,84 @@
+"""Secrets, and a server's insides, in what was received: which kind and where, never what."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from iserror.check.session import Answer
+from iserror.client.outcome import ToolFailed
+from iserror.redact import redact, redact_text
+from iserror.redact.rule import MARK, Profile
+
+if TYPE_CHECKING:
+    from iserror.check.audit import Audit
+
+_KINDS: Final = re.compile(re.escape(MARK) + r"(\w{1,40})\]")
+_BOUNDS: Final = {"size", "cycle", "int"}
+"""Markers of what was not looked at."""
+
+
+def look(audit: Audit, answer: Answer, tool: str) -> None:
+    """Look through everything in an answer; through errors for insides too.
+
+    A success may well hold paths and SQL: that can be what the tool is for.
+    """
+    received = answer.received
+    if not isinstance(received, dict):
+        return
+    is_error = isinstance(answer.outcome, ToolFailed) or "error" in received
+    profiles: tuple[Profile, ...] = ("log", "model") if is_error else ("log",)
+    for where, part, by_key in _parts(received):
+        secrets: set[str] = set()
+        for profile in profiles:
+            kinds = _kinds(part, profile, by_key) - secrets
+            secrets |= kinds
+            check = "leaks.secret" if profile == "log" else "leaks.insides"
+            for kind in sorted(kinds):
+                audit.add(check, f"{kind} in {where}", tool, kind)
+
+
+def _parts(received: dict[str, Any]) -> Iterator[tuple[str, object, bool]]:
+    """Where, what, and whether its keys say what the values are: those of schemas do not."""
+    error, result = received.get("error"), received.get("result")
+    if isinstance(error, dict):
+        yield "the error's message", error.get("message"), False
+        yield "the error's data", error.get("data"), True
+    elif isinstance(result, dict):
+        for key, value in result.items():
+            if key == "content" and isinstance(value, list):
+                for number, block in enumerate(value):
+                    yield f"content[{number}]", block, False
+            else:
+                yield key, value, key == "structuredContent"
+    elif "method" in received:
+        yield "a notification", received.get("params"), True
+
+
+def _kinds(value: object, profile: Profile, by_key: bool) -> set[str]:
+    if by_key:
+        before, after = Counter(_markers(value)), Counter(_markers(redact(value, profile=profile)))
+    else:
+        texts = list(_texts(value))
+        before = Counter(kind for text in texts for kind in _KINDS.findall(text))
+        after = Counter(kind for text in texts for kind in _KINDS.findall(redact_text(text, profile=profile)))
+    return set(after - before) - _BOUNDS
+
+
+def _markers(value: object) -> list[str]:
+    return _KINDS.findall(json.dumps(value))
+
+
+def _texts(value: object) -> Iterator[str]:
+    waiting = [value]  # no recursion: an answer may be nested as deep as it likes
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            waiting += item.values()
+        elif isinstance(item, list):
+            waiting += item

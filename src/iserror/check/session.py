@@ -1,0 +1,207 @@
+"""A client's session in one protocol revision, over a raw connection."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import anyio
+
+from iserror.check.wire import GoneError, Message, Status, Wire
+from iserror.client import CallOutcome, classify
+from iserror.client.outcome import ContractBroken, ProtocolFailed, Succeeded, ToolFailed
+from iserror.failure import safe_line
+from iserror.protocol import STATELESS_REVISION
+
+MAX_PAGES: Final = 100
+_INFO: Final = {"name": "iserror-check", "version": "1"}
+_META: Final = "io.modelcontextprotocol/"
+
+
+class NotSpokenError(Exception):
+    """The server does not speak this revision."""
+
+
+def revisions() -> list[str]:
+    """The protocol revisions that the installed client library can negotiate, newest first."""
+    try:
+        from mcp_types.version import KNOWN_PROTOCOL_VERSIONS as KNOWN
+    except ImportError:
+        from mcp.shared.version import SUPPORTED_PROTOCOL_VERSIONS as KNOWN
+    return sorted(KNOWN, reverse=True)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back for one request."""
+
+    received: Message | Status
+
+    @cached_property
+    def outcome(self) -> CallOutcome | Status:
+        """What it means, or the HTTP status that came instead of it."""
+        return self.received if isinstance(self.received, Status) else classify(self.received)
+
+    @property
+    def code(self) -> int | None:
+        """The JSON-RPC error code; None of anything else."""
+        return self.outcome.code if isinstance(self.outcome, ProtocolFailed) else None
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """The result; empty where there is none."""
+        found = self.received.get("result") if isinstance(self.received, Mapping) else None
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts for a person or a model: of the content, or the error's message."""
+        if isinstance(self.outcome, (Succeeded, ToolFailed)):
+            return [block["text"] for block in self.outcome.content if block.get("type") == "text"]
+        error = self.received.get("error") if isinstance(self.received, Mapping) else None
+        message = error.get("message") if isinstance(error, Mapping) else None
+        return [message] if isinstance(message, str) else []
+
+    def shown(self, hidden: str = "") -> str:
+        """What came, for a person: short, without secrets and without the word that is to stay hidden."""
+        outcome = self.outcome
+        text = "\n".join(self.texts)
+        text = safe_line(text.replace(hidden, "CANARY") if hidden else text, 120, empty="no text")
+        if isinstance(outcome, Status):
+            return f"HTTP status {outcome.code} without a JSON-RPC message"
+        if isinstance(outcome, ContractBroken):
+            return f"an answer that is none: {outcome.reason}"
+        if isinstance(outcome, Succeeded):
+            return f"a success, {text!r}"
+        if isinstance(outcome, ToolFailed):
+            return f"a result with isError true, {text!r}"
+        return f"JSON-RPC error {self.code}, {text!r}" if self.code is not None else type(outcome).__name__
+
+
+@dataclass
+class Session:
+    """An initialised session.
+
+    Args:
+        wire: The connection.
+        revision: The one that was negotiated.
+        timeout: Seconds for each request.
+    """
+
+    wire: Wire
+    revision: str
+    timeout: float
+    strays: list[Answer] = field(default_factory=list)
+    """Responses that answer no request that is open."""
+    _id: int = 0
+
+    @property
+    def is_stateless(self) -> bool:
+        """Whether every request says its revision, without initialization."""
+        return self.revision >= STATELESS_REVISION
+
+    async def open(self) -> Answer:
+        """Negotiate the revision; `revision` is then what the server chose.
+
+        Raises:
+            NotSpokenError: The server refuses it.
+            GoneError: The server does not answer.
+        """
+        if self.is_stateless:
+            try:
+                answer = await self.ask("server/discover")
+            except GoneError as gone:
+                if gone.reason == "timeout":  # an older server need not answer what it does not know
+                    raise NotSpokenError from None
+                raise
+            if self.revision not in (answer.result.get("supportedVersions") or ()):
+                raise NotSpokenError
+            return answer
+        params = {"protocolVersion": self.revision, "capabilities": {}, "clientInfo": _INFO}
+        answer = await self.ask("initialize", params)
+        chosen = answer.result.get("protocolVersion")
+        if not isinstance(chosen, str):
+            raise NotSpokenError
+        self.revision = chosen
+        await self.wire.send(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}', self._headers("", {}))
+        return answer
+
+    async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> Answer:
+        """Send a request and wait for its answer.
+
+        Raises:
+            GoneError: None came in time, or the connection ended.
+        """
+        self._id += 1
+        sent = dict(params or {})
+        if self.is_stateless:
+            sent["_meta"] = {
+                f"{_META}protocolVersion": self.revision,
+                f"{_META}clientInfo": _INFO,
+                f"{_META}clientCapabilities": {},
+            }
+        message = {"jsonrpc": "2.0", "id": self._id, "method": method, "params": sent}
+        return await self._exchange(json.dumps(message).encode(), self._headers(method, sent))
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Answer:
+        """Call a tool."""
+        return await self.ask("tools/call", {"name": tool, "arguments": arguments})
+
+    async def send_raw(self, data: bytes) -> None:
+        """Send bytes that are no message."""
+        with anyio.move_on_after(self.timeout):
+            await self.wire.send(data, self._headers("tools/list", {}))
+        self.strays += map(Answer, self.wire.take())  # over HTTP it has been answered by now
+
+    async def _exchange(self, data: bytes, headers: Mapping[str, str]) -> Answer:
+        with anyio.move_on_after(self.timeout):
+            await self.wire.send(data, headers)
+            while True:
+                answer = Answer(await self.wire.receive())
+                if isinstance(answer.received, Status) or answer.received.get("id") == self._id:
+                    return answer
+                if self.wire.name == "http" and "error" in answer.received:
+                    return answer  # it is the answer to this POST, with an id that was not to be read
+                self.strays.append(answer)
+        raise GoneError("timeout", f"no answer within {self.timeout:g} s")
+
+    def _headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+        """What HTTP needs besides (specification 2026-07-28, transports, streamable HTTP)."""
+        if method == "initialize":
+            return {}
+        headers = {"MCP-Protocol-Version": self.revision}
+        if self.is_stateless:
+            headers["Mcp-Method"] = method
+            if isinstance(params.get("name"), str) and params["name"].isascii():
+                headers["Mcp-Name"] = params["name"]
+        return headers
+
+    async def list_tools(self) -> tuple[list[dict[str, Any]], list[Answer], str]:
+        """Every tool with a name and an input schema, the answers that listed them, and what was wrong, if anything."""
+        tools: list[dict[str, Any]] = []
+        answers: list[Answer] = []
+        cursor: object = None
+        seen = set()
+        for _ in range(MAX_PAGES):
+            answer = await self.ask("tools/list", {"cursor": cursor} if cursor is not None else {})
+            answers.append(answer)
+            listed = answer.result.get("tools")
+            if not isinstance(listed, list):
+                # A server without tools knows no such method.
+                return tools, answers, "" if answer.code == -32601 else "an answer without a list of tools"
+            good = [t for t in listed if isinstance(t, dict) and isinstance(t.get("name"), str)]
+            tools += [t for t in good if isinstance(t.get("inputSchema"), dict)]
+            if len(tools) != len({t["name"] for t in tools}):
+                return tools, answers, "a name that is listed twice"
+            if len(good) < len(listed) or any(not isinstance(t.get("inputSchema"), dict) for t in good):
+                return tools, answers, "a tool without a name or an input schema"
+            cursor = answer.result.get("nextCursor")
+            if cursor is None:
+                return tools, answers, ""
+            if not isinstance(cursor, str) or cursor in seen:
+                return tools, answers, "a cursor that came before, or is no string"
+            seen.add(cursor)
+        return tools, answers, f"more than {MAX_PAGES} pages"

@@ -1,0 +1,144 @@
+"""`iserror check` finds what it should on every host and over every transport, runs no tool, and shows no secret."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.checked_server import PASSWORD
+from tests.hosts import HOST, MCP, MODERN, ROOT, free_port, serving_http
+
+SERVER = ROOT / "tests" / "checked_server.py"
+
+Keys = set[tuple[str, str]]
+
+EVERYWHERE: Keys = {("channels.unknown_tool", "")} | {
+    (check, tool)
+    for check in ("arguments.echo", "arguments.channel")
+    for tool in ("pay", "read_one", "read_other", "every_type")
+}
+EXCEPTION_TEXT: Keys = {
+    ("leaks.secret", "crash"),
+    ("leaks.insides", "crash"),
+    ("results.exception_text", "crash"),
+    ("results.exception_text", "protocol"),
+}
+OF_BODIES: dict[str, Keys] = {
+    "mcp1": EXCEPTION_TEXT | {("results.validator_text", "rejected")},
+    "mcp2": set(),
+    "fastmcp3": EXCEPTION_TEXT | {("results.validator_text", "rejected")},
+    "fastmcp4": EXCEPTION_TEXT,
+}
+if HOST == "mcp2" and MCP[:2] == (2, 0):  # later ones withhold the text of a crash, and keep a returned error
+    OF_BODIES["mcp2"] = OF_BODIES["mcp1"] - {("results.exception_text", "protocol")}
+CALLS = ("--call", "crash={}", "--call", "protocol={}", "--call", "rejected={}", "--call", 'pay={"amount": 7}')
+
+
+def run(*arguments: str, env: dict[str, str] | None = None, seconds: float = 190) -> subprocess.CompletedProcess[str]:
+    """The command, as a process of its own."""
+    command = [sys.executable, "-m", "iserror", "check", *arguments]
+    environment = {**os.environ, "COLUMNS": "120", **(env or {})}
+    return subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=environment, cwd=ROOT)
+
+
+def found(*arguments: str, env: dict[str, str] | None = None) -> Keys:
+    """Check and tool of each finding."""
+    done = run("--json", "--timeout", "20", *arguments, env=env)
+    assert done.returncode in (0, 1), done.stderr
+    findings = json.loads(done.stdout)["findings"]
+    assert (done.returncode == 1) == bool(findings)
+    shown = done.stdout + done.stderr
+    assert PASSWORD not in shown
+    assert re.search("canary[0-9a-f]", shown) is None
+    return {(finding["check"], finding["tool"]) for finding in findings}
+
+
+# --- the hosts -----------------------------------------------------------------------------------------------
+
+
+def test_bare_in_memory(tmp_path: Path) -> None:
+    """On a bare server every bold cell of the contract's section 6 is found, and a tool that is called runs once."""
+    runs = tmp_path / "runs"
+    assert found(*CALLS, f"{SERVER}:bare", env={"CHECK_RUNS": str(runs)}) == EVERYWHERE | OF_BODIES[HOST]
+    assert sorted(runs.read_text().split()) == ["crash", "pay", "protocol", "rejected"]
+
+
+@pytest.mark.timeout(200)  # a process for each revision
+def test_bare_over_stdio(tmp_path: Path) -> None:
+    """Over stdio the same is found as in memory."""
+    runs = tmp_path / "runs"
+    command = ("--", sys.executable, str(SERVER))
+    assert found(*CALLS, *command, env={"CHECK_RUNS": str(runs)}) == EVERYWHERE | OF_BODIES[HOST]
+    assert sorted(runs.read_text().split()) == ["crash", "pay", "protocol", "rejected"]
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+@pytest.mark.parametrize("attach", [False, True])
+def test_over_http(transport: str, attach: bool) -> None:
+    """Over streamable HTTP, and over SSE, the same is found as over stdio, and nothing on a guarded server."""
+    port = free_port()
+    with serving_http("tests/checked_server.py", port, *(["--attach"] if attach else []), f"--{transport}"):
+        keys = found(*CALLS, f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}")
+    assert keys == (set() if attach else EVERYWHERE | OF_BODIES[HOST])
+
+
+def test_attached_in_memory() -> None:
+    """On the same server with a guard nothing is found."""
+    assert found(*CALLS, f"{SERVER}:attached") == set()
+
+
+@pytest.mark.timeout(200)
+def test_attached_over_stdio() -> None:
+    """On the same server with a guard nothing is found over stdio."""
+    assert found(*CALLS, "--", sys.executable, str(SERVER), "--attach") == set()
+
+
+def test_revisions() -> None:
+    """Each revision that the client library can negotiate is checked, and bad arguments are judged by it."""
+    document = json.loads(run("--json", f"{SERVER}:bare").stdout)
+    spoken = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
+    assert document["revisions"] == (["2026-07-28"] if MODERN else []) + spoken
+    channel = next(f for f in document["findings"] if f["check"] == "arguments.channel")
+    assert channel["revisions"] == ["2025-06-18", "2025-03-26", "2024-11-05"]
+
+
+def test_no_tool_runs(tmp_path: Path) -> None:
+    """Without being asked to, the check runs no tool's body, whatever types its arguments have."""
+    runs = tmp_path / "runs"
+    keys = found(f"{SERVER}:bare", env={"CHECK_RUNS": str(runs)})
+    assert keys == EVERYWHERE
+    assert not runs.exists()
+
+
+def test_read_only(tmp_path: Path) -> None:
+    """With --read-only the tools that say so run once, with the schema's examples; one without examples does not."""
+    runs = tmp_path / "runs"
+    done = run("--json", "--read-only", f"{SERVER}:attached", env={"CHECK_RUNS": str(runs)})
+    assert runs.read_text().splitlines() == ["read", "read_one INV-1"]
+    document = json.loads(done.stdout)
+    assert [(f["check"], f["tool"]) for f in document["findings"]] == [("results.error_shaped_success", "read_one")]
+    assert document["not_checked"]["its result, since the schema has no examples of what it requires"] == ["read_other"]
+
+
+def test_what_is_not_utf8_in_memory() -> None:
+    """A text that a transport could not send is found in memory, too."""
+    keys = found("--call", "undecodable={}", f"{SERVER}:attached")
+    assert keys == {("results.undecodable", "undecodable")}
+
+
+def test_a_tool_that_blocks_its_loop(tmp_path: Path) -> None:
+    """In memory, a tool that never returns is a finding, and the command ends."""
+    path = tmp_path / "blocks.py"
+    path.write_text(
+        f"import sys, time\nsys.path.insert(0, {str(ROOT)!r})\nfrom tests.hosts import new_server\n"
+        "server = new_server()\n\n\n@server.tool()\ndef wait() -> str:\n    time.sleep(600)\n    return ''\n"
+    )
+    done = run("--json", "--timeout", "3", "--call", "wait={}", f"{path}:server")
+    assert ("session.timeout", "wait") in {(f["check"], f["tool"]) for f in json.loads(done.stdout)["findings"]}
+    assert done.returncode == 1
