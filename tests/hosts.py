@@ -13,6 +13,7 @@ import re
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -251,11 +252,13 @@ class RawStdio:
     def __init__(
         self, script: str, *arguments: str, version: str = "2025-06-18", env: dict[str, str] | None = None
     ) -> None:
+        # No pipe, which nobody reads until the end: a server that fills it stands still.
+        self._stderr = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             [sys.executable, str(ROOT / script), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._stderr,
             env={**os.environ, **(env or {})},
         )
         self.noise: list[str] = []
@@ -300,8 +303,12 @@ class RawStdio:
         """End the server; returns what it wrote to stderr."""
         if self.process.poll() is None:
             self.process.kill()
-        _, stderr = self.process.communicate()
-        return stderr.decode(errors="replace")
+        self.process.communicate()
+        if self._stderr.closed:
+            return ""
+        with self._stderr as stderr:
+            stderr.seek(0)
+            return stderr.read().decode(errors="replace")
 
 
 # --- what is compared ----------------------------------------------------------------------------------------

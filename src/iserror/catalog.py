@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import html
-import importlib
-import importlib.util
 import json
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, Final, cast
 
 from iserror.errormap import Entry, ErrorMap, named
 from iserror.failure import default_outcome
 from iserror.guard import ToolErrors
 from iserror.hosts import ATTACHED
+from iserror.loading import imported
 
 SCHEMA_VERSION: Final = 1
 
@@ -34,27 +31,12 @@ def load(spec: str) -> object:
     if not colon or not module or not path:
         raise ValueError(f"{spec!r} names no object: use module:name or file.py:name")
     try:
-        if module.endswith(".py"):
-            found: Any = _module_of(Path(module))
-        else:
-            sys.path.insert(0, "")
-            found = importlib.import_module(module)
+        found: Any = imported(module)
         for name in path.split("."):
             found = getattr(found, name)
     except Exception as exc:
         raise ValueError(f"cannot load {spec!r}: {type(exc).__name__}: {exc}") from exc
     return found
-
-
-def _module_of(file: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"no Python file {file}")
-    sys.path.insert(0, str(file.parent))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[file.stem] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def codes_of(source: object) -> dict[str, Code]:

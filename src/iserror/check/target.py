@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
-import importlib.util
 import inspect
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -20,6 +17,7 @@ from iserror.check.memory import lowlevel_of, memory
 from iserror.check.wire import CannotRunError, Http, Wire, safe_url, stdio
 from iserror.failure import safe_line
 from iserror.hosts import SUPPORTED
+from iserror.loading import imported
 
 _USE: Final = "use -- COMMAND, an http(s):// URL, module:object or file.py:object"
 
@@ -69,7 +67,7 @@ def load(target: str) -> Any:
     if not (colon and place and name):
         raise CannotRunError(f"{target!r} is no target: {_USE}")
     with _running(f"{place} cannot be imported"):
-        found: Any = _import(place)
+        found: Any = imported(place)
     for part in name.split("."):
         if not hasattr(found, part):
             raise CannotRunError(f"{place} has no {part!r}")
@@ -105,18 +103,3 @@ def quiet() -> Iterator[None]:
     """What a server of this process prints is not ours to print: it may hold what no one should see."""
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
         yield
-
-
-def _import(place: str) -> Any:
-    if not place.endswith(".py"):
-        sys.path.insert(0, os.getcwd())
-        return importlib.import_module(place)
-    path = Path(place).resolve()
-    sys.path.insert(0, str(path.parent))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # where dataclasses and pydantic look for a class's module
-    spec.loader.exec_module(module)
-    return module
