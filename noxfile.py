@@ -52,9 +52,10 @@ HOSTLESS = [
     "test_idempotency_stores",
     "test_check_servers",
 ]
-
 # What starts many servers is tested where hosts differ: the lowest of each, and the newest on the newest Python.
-AT_THE_ENDS = ["test_agents", "test_check", "test_idempotency", "test_partial"]
+AT_THE_ENDS = ["test_agents", "test_idempotency", "test_partial"]
+# And what takes longest, on the newest Python.
+ON_THE_NEWEST = ["test_check", "test_check_servers", "test_examples", "test_idempotency_redis", "test_report"]
 
 # tests/interop has a session of its own: the newest of each host, on the newest Python. The conformance suite needs
 # Node 22, which few machines have: everybody takes this one, from the package index.
@@ -98,11 +99,11 @@ def _tests(host: str, version: str) -> Callable[[nox.Session], None]:
         reading = ["--group", "reading"] if here and version == NEWEST else []
         session.install("-e", ".", *HOSTS[host], "--group", "test", *reading)
         # Three on two cores: half of what they do is to wait for servers.
-        arguments = ["--ignore=tests/interop", *(session.posargs or ["-n", "3"])]
-        if not here:
-            arguments = [*(f"--ignore=tests/{name}.py" for name in HOSTLESS), *arguments]
-        if not host.endswith("-low") and version != NEWEST:
-            arguments = [*(f"--ignore=tests/{name}.py" for name in AT_THE_ENDS), *arguments]
+        arguments = session.posargs or ["-n", "3"]
+        left_out = [] if here else list(HOSTLESS)
+        if version != NEWEST:
+            left_out += ON_THE_NEWEST if host.endswith("-low") else [*ON_THE_NEWEST, *AT_THE_ENDS]
+        arguments = ["--ignore=tests/interop", *(f"--ignore=tests/{name}.py" for name in left_out), *arguments]
         # `make coverage`: it costs a third of the time, and one Python shows it.
         under = ["coverage", "run", "-m"] if version == NEWEST and "ISERROR_COVERAGE" in os.environ else []
         # The big numbers of the log's tests are run in full once.
