@@ -134,7 +134,8 @@ def interop(session: nox.Session) -> None:
             session.run("uv", "venv", "--quiet", "--python", FOUND[NEWEST], str(python.parent.parent))
         session.run("uv", "pip", "install", "--quiet", "--python", str(python), "-e", ".", *HOSTS[host], "httpx")
     with session.chdir("tests/interop"):
-        session.run("npm", "install", silent=True)
+        # As for uv above: an index may have a certificate of the machine's own authority.
+        session.run("npm", "install", silent=True, env={"NODE_OPTIONS": "--use-system-ca"})
     session.run("python", "-m", "pytest", *(session.posargs or ["-n", "2", "--dist", "loadfile", "tests/interop"]))
 
 
