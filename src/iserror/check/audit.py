@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -202,16 +203,12 @@ async def _plan(session: Session, options: Options, audit: Audit) -> list[Step]:
     if wrong:
         audit.add("session.tools_list", f"tools/list: {wrong}")
     audit.tools = max(audit.tools, len(tools))
-    steps = [Step(label, "", lambda s, run=run: run(audit, s)) for label, run in channels.STEPS]  # type: ignore[misc]
+    steps = [Step(label, "", partial(run, audit)) for label, run in channels.STEPS]
     # A server that does not validate shows it where that does least harm.
     for tool in sorted(tools, key=lambda tool: not results.is_read_only(tool)):
-        steps.append(
-            Step("arguments that do not fit", tool["name"], lambda s, t=tool: arguments.check(audit, s, t))  # type: ignore[misc]
-        )
+        steps.append(Step("arguments that do not fit", tool["name"], partial(arguments.check, audit, tool=tool)))
     if len(audit.revisions) == 1:  # a tool body runs once, in the newest revision, not once for each
         for called, given in results.to_call(audit, tools, options.calls, options.read_only):
-            steps.append(
-                Step("call", called["name"], lambda s, t=called, a=given: results.check(audit, s, t, a))  # type: ignore[misc]
-            )
-    steps.append(Step("malformed JSON", "", lambda s: channels.malformed_json(audit, s)))
+            steps.append(Step("call", called["name"], partial(results.check, audit, tool=called, arguments=given)))
+    steps.append(Step("malformed JSON", "", partial(channels.malformed_json, audit)))
     return steps
