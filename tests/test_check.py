@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.checked_server import PASSWORD
-from tests.hosts import HOST, MCP, MODERN, ROOT, free_port, serving_http
+from tests.hosts import HOST, IS_FASTMCP, MCP, MODERN, ROOT, free_port, serving_http
 
 SERVER = ROOT / "tests" / "checked_server.py"
 
@@ -37,6 +37,11 @@ OF_BODIES: dict[str, Keys] = {
 }
 if HOST == "mcp2" and MCP[:2] == (2, 0):  # later ones withhold the text of a crash, and keep a returned error
     OF_BODIES["mcp2"] = OF_BODIES["mcp1"] - {("results.exception_text", "protocol")}
+# What only a server object shows.
+UNGUARDED: Keys = {
+    ("coverage.unguarded", tool)
+    for tool in ("crash", "every_type", "pay", "protocol", "read", "read_one", "read_other", "rejected", "undecodable")
+}
 CALLS = ("--call", "crash={}", "--call", "protocol={}", "--call", "rejected={}", "--call", 'pay={"amount": 7}')
 
 
@@ -65,7 +70,7 @@ def found(*arguments: str, env: dict[str, str] | None = None) -> Keys:
 def test_bare_in_memory(tmp_path: Path) -> None:
     """On a bare server every bold cell of the contract's section 6 is found, and a tool that is called runs once."""
     runs = tmp_path / "runs"
-    assert found(*CALLS, f"{SERVER}:bare", env={"CHECK_RUNS": str(runs)}) == EVERYWHERE | OF_BODIES[HOST]
+    assert found(*CALLS, f"{SERVER}:bare", env={"CHECK_RUNS": str(runs)}) == (EVERYWHERE | OF_BODIES[HOST] | UNGUARDED)
     assert sorted(runs.read_text().split()) == ["crash", "pay", "protocol", "rejected"]
 
 
@@ -112,7 +117,7 @@ def test_no_tool_runs(tmp_path: Path) -> None:
     """Without being asked to, the check runs no tool's body, whatever types its arguments have."""
     runs = tmp_path / "runs"
     keys = found(f"{SERVER}:bare", env={"CHECK_RUNS": str(runs)})
-    assert keys == EVERYWHERE
+    assert keys == EVERYWHERE | UNGUARDED
     assert not runs.exists()
 
 
@@ -142,3 +147,55 @@ def test_a_tool_that_blocks_its_loop(tmp_path: Path) -> None:
     done = run("--json", "--timeout", "3", "--call", "wait={}", f"{path}:server")
     assert ("session.timeout", "wait") in {(f["check"], f["tool"]) for f in json.loads(done.stdout)["findings"]}
     assert done.returncode == 1
+
+
+# --- coverage ------------------------------------------------------------------------------------------------
+
+COVERED = ROOT / "tests" / "covered_server.py"
+
+
+def gaps(factory: str) -> list[tuple[str, str, str]]:
+    """What the coverage checks find: the check without its group, the tool, and where."""
+    found = json.loads(run("--json", f"{COVERED}:{factory}").stdout)["findings"]
+    split = [(*f["check"].split("."), f["tool"], f["where"]) for f in found]
+    return sorted((check, tool, where) for group, check, tool, where in split if group == "coverage")
+
+
+MISNAMED = [("unraised_entry", "", f"json.{name}") for name in ("NoSuchError", "dumps")]
+UNRAISED = [("unraised_entry", "", f"covered_server.{name}") for name in ("Caught", "Given")]
+
+
+def test_what_is_not_guarded() -> None:
+    """Tools without a guard, a guard in the wrong place, unknown exceptions and entries that nothing raises."""
+    assert gaps("decorated") == [
+        ("decorator_order", "wrong_order", ""),
+        ("unguarded", "bare", ""),
+        ("unmapped_exception", "", "covered_server.Locked"),
+        *UNRAISED,
+        *MISNAMED,
+        ("unraised_entry", "", "no_such_library.Error"),
+        ("unraised_entry", "good", "json.NoSuchErrorEither"),
+    ]
+
+
+def test_what_cannot_be_made_json() -> None:
+    """A return type that no JSON can be made of; under an attached guard the decorators' order does not matter."""
+    # What a host itself refuses to register is not there.
+    others = (
+        {"handles": "covered_server.Handle", "point": "covered_server.Point"}
+        if IS_FASTMCP
+        else {"function": "collections.abc.Callable[..., int]"}
+    )
+    assert gaps("attached") == [
+        *sorted(("output_type", *other) for other in {"handle": "covered_server.Handle", **others}.items()),
+        ("unmapped_exception", "", "covered_server.Locked"),
+        ("unmapped_exception", "", "covered_server.Refused"),
+        *UNRAISED,
+        *MISNAMED,
+        ("unraised_entry", "", "no_such_library.Error"),
+    ]
+
+
+def test_no_gaps() -> None:
+    """A server whose every tool and exception is covered has no finding."""
+    assert gaps("good") == []

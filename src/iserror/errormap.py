@@ -311,7 +311,10 @@ class ErrorMap:
 
     def find(self, exc: BaseException) -> Entry | None:
         """Return the entry of the nearest class in the exception's MRO, or None."""
-        kind = type(exc)
+        return self.entry_for(type(exc))
+
+    def entry_for(self, kind: type[BaseException]) -> Entry | None:
+        """Return the entry that an exception of this class would get, or None."""
         try:
             return self._found[kind]
         except KeyError:

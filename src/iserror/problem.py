@@ -299,9 +299,14 @@ def _foreign_words(exc: BaseException) -> list[str]:
     return list(words)[:MAX_CHAIN]
 
 
+def is_protocol_error(kind: type) -> bool:
+    """Whether a class is an SDK's protocol error (`McpError`, `MCPError`); none is imported for it."""
+    return any(c.__name__ in ("McpError", "MCPError") and _package(c.__module__) == "mcp" for c in kind.__mro__)
+
+
 def protocol_error_data(exc: BaseException) -> tuple[int, str, Any] | None:
     """Code, message and data if this is an SDK's protocol error (`McpError`, `MCPError`), else None."""
-    if not any(c.__name__ in ("McpError", "MCPError") and _package(c.__module__) == "mcp" for c in type(exc).__mro__):
+    if not is_protocol_error(type(exc)):
         return None
     error = getattr(exc, "error", None)
     code = getattr(error, "code", None)

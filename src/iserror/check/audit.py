@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import anyio
 
-from iserror.check.checks import arguments, channels, leaks, results
+from iserror.check.checks import arguments, channels, coverage, leaks, results
 from iserror.check.finding import Finding
 from iserror.check.session import Answer, NotSpokenError, Session, revisions
 from iserror.check.target import Target, quiet
@@ -149,7 +149,7 @@ async def _check_revision(
                     audit.revisions.append(session.revision)
                     leaks.look(audit, first, "")
                     label = "tools/list"
-                    steps = deque(await _plan(session, options, audit))
+                    steps = deque(await _plan(session, options, audit, target))
                 while steps:
                     step = steps.popleft()
                     label, tool = step.label, step.tool
@@ -195,7 +195,7 @@ def _look_at(wire: Wire, audit: Audit) -> None:
         leaks.look(audit, Answer(notice), "")
 
 
-async def _plan(session: Session, options: Options, audit: Audit) -> list[Step]:
+async def _plan(session: Session, options: Options, audit: Audit, target: Target) -> list[Step]:
     """What to do in this revision. Whatever may end the connection comes last."""
     tools, answers, wrong = await session.list_tools()
     for answer in answers:
@@ -207,6 +207,8 @@ async def _plan(session: Session, options: Options, audit: Audit) -> list[Step]:
     # A server that does not validate shows it where that does least harm.
     for tool in sorted(tools, key=lambda tool: not results.is_read_only(tool)):
         steps.append(Step("arguments that do not fit", tool["name"], partial(arguments.check, audit, tool=tool)))
+    if target.kind == "memory" and len(audit.revisions) == 1:
+        steps.append(Step("coverage", "", partial(coverage.check, audit, target.server)))
     if len(audit.revisions) == 1:  # a tool body runs once, in the newest revision, not once for each
         for called, given in results.to_call(audit, tools, options.calls, options.read_only):
             steps.append(Step("call", called["name"], partial(results.check, audit, tool=called, arguments=given)))

@@ -187,6 +187,37 @@ CHECKS: Final[Mapping[str, Check]] = {
         "Answer with tools as the schema has them, and with cursors that end.",
         "2025-11-25/server/tools#listing-tools",
     ),
+    # --- coverage: what a guard does not see, of a server in memory
+    "coverage.unguarded": Check(
+        "error",
+        "No guard sees what this tool raises, so that the model gets the host's words, and the log nothing.",
+        "`guard.attach(server)`, or `@guard` directly above the function.",
+        _TOOLS,
+    ),
+    "coverage.decorator_order": Check(
+        "error",
+        "`@guard` stands above the decorator that registers the tool, so that the host runs the bare function.",
+        "Put `@guard` directly above the function, below the host's decorator, or `guard.attach(server)`.",
+        _TOOLS,
+    ),
+    "coverage.output_type": Check(
+        "error",
+        "A value that cannot be made JSON reaches the model as Python's `repr`, or fails after the tool did its work.",
+        "Return a pydantic model, a dataclass, a `TypedDict` or plain JSON values.",
+        _OUTPUT,
+    ),
+    "coverage.unmapped_exception": Check(
+        "warning",
+        "The tool's module defines this exception, and the map does not know it: the model hears of an internal error.",
+        "Add an entry that says what the model can do, or derive it from one that has an entry.",
+        _TOOLS,
+    ),
+    "coverage.unraised_entry": Check(
+        "warning",
+        "Nothing can raise what this entry of the map names: a misspelt name, or a failure that is no longer there.",
+        "Mend the name, or delete the entry.",
+        _TOOLS,
+    ),
 }
 
 

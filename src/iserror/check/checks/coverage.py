@@ -1,0 +1,258 @@
+"""What a guard does not cover, of a server object of this process: tools, exceptions, entries, return types.
+
+Nothing is run: tools are read through their objects, and modules through their source.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
+
+from pydantic import TypeAdapter
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
+
+from iserror.attempt import attempt
+from iserror.check.memory import lowlevel_of
+from iserror.check.session import Session
+from iserror.errormap import ErrorMap, named
+from iserror.failure import ToolFailure, host_tool_errors
+from iserror.function import Options, is_guarded, options_of
+from iserror.guard import ToolErrors
+from iserror.hosts import ATTACHED
+from iserror.problem import is_protocol_error
+
+if TYPE_CHECKING:
+    from iserror.check.audit import Audit
+
+_NOT_THE_USERS: Final = frozenset({"mcp", "mcp_types", "fastmcp", "iserror", "builtins"})
+
+
+@dataclass(frozen=True)
+class _Tool:
+    name: str
+    tool: Any
+    """The host's object."""
+    fn: Any
+    """Its function; None of one that has none in this process."""
+
+    @property
+    def options(self) -> Options | None:
+        found = options_of(self.fn)
+        return found if found is not None and found.guard is not None else None
+
+    @property
+    def module(self) -> str:
+        return str(getattr(inspect.unwrap(self.fn), "__module__", "")) if self.fn is not None else ""
+
+
+async def check(audit: Audit, server: Any, session: Session) -> None:
+    """Look at every tool of a server object, and at the map of its guard."""
+    if lowlevel_of(server) is server:
+        audit.skip("coverage, since this is no server that a guard can be attached to", type(server).__name__)
+        return
+    try:
+        manager = getattr(server, "_tool_manager", None)
+        listed = manager.list_tools() if manager is not None else await server.list_tools()
+    except Exception as exc:
+        audit.skip(f"coverage, since its tools cannot be listed ({type(exc).__name__})", type(server).__name__)
+        return
+    tools = [_Tool(tool.name, tool, _function_of(tool)) for tool in listed]
+    attached: ToolErrors | None = server.__dict__.get(ATTACHED)
+    for tool in tools:
+        if attached is None and not is_guarded(tool.fn):
+            _unguarded(audit, tool)
+        _output(audit, tool)
+    _map(audit, tools, attached)
+
+
+def _function_of(tool: Any) -> Any:
+    """The function of a tool object; of a transformed tool that of the one behind it."""
+    fn = getattr(tool, "fn", None)
+    if fn is None or str(getattr(fn, "__module__", "")).startswith("fastmcp."):
+        parent = getattr(tool, "parent_tool", None)
+        return None if parent is None else _function_of(parent)
+    return fn
+
+
+def _unguarded(audit: Audit, tool: _Tool) -> None:
+    if tool.options is not None:
+        audit.add("coverage.decorator_order", "the host registered the function without its @guard", tool.name)
+    else:
+        audit.add("coverage.unguarded", "no guard is attached to the server, and the function has none", tool.name)
+
+
+# --- return types --------------------------------------------------------------------------------------------
+
+
+def _output(audit: Audit, tool: _Tool) -> None:
+    fn = inspect.unwrap(tool.fn) if tool.fn is not None else None
+    # A host that made a schema of the type can serialise it.
+    if fn is None or tool.tool.output_schema is not None or inspect.isgeneratorfunction(fn):
+        return
+    if inspect.isasyncgenfunction(fn):
+        return
+    said = attempt(lambda: get_type_hints(fn, include_extras=True).get("return"), None)
+    for kind in dict.fromkeys(_unserialisable(said)):
+        name = named(kind) if isinstance(kind, type) and not get_args(kind) else str(kind)
+        audit.add("coverage.output_type", f"it returns {name}, which cannot be made JSON", tool.name, name)
+
+
+def _unserialisable(kind: Any) -> Iterator[Any]:
+    """The types in a return type of which no JSON can be made."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        yield from _unserialisable(inside[0])
+    elif origin in (Union, UnionType) or (isinstance(origin, type) and issubclass(origin, Collection)):
+        for part in inside:
+            yield from _unserialisable(part)
+    # The host's own types, such as images and results, are not made JSON as they are.
+    elif str(getattr(kind, "__module__", "")).partition(".")[0] not in _NOT_THE_USERS:
+        try:
+            TypeAdapter(kind).json_schema(mode="serialization")
+        except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema):
+            yield kind
+        except Exception:  # a forward reference, a type of the user's that fails: nothing is known
+            return
+
+
+# --- the map -------------------------------------------------------------------------------------------------
+
+
+def _map(audit: Audit, tools: Iterable[_Tool], attached: ToolErrors | None) -> None:
+    """Exceptions without an entry, and entries without an exception."""
+    by_module: dict[str, list[_Tool]] = {}
+    maps: dict[int, tuple[str, ErrorMap]] = {} if attached is None else {id(attached.errors): ("", attached.errors)}
+    for tool in tools:
+        if tool.module and (attached is not None or tool.options is not None):
+            by_module.setdefault(tool.module, []).append(tool)
+        for errors in _maps_of(tool, attached):
+            shared = tool.options is None or errors is not tool.options.maps[0] or len(tool.options.maps) == 1
+            maps.setdefault(id(errors), ("" if shared else tool.name, errors))
+    source = _Source(by_module)
+    for module, of_it in by_module.items():
+        known = [errors for tool in of_it for errors in _maps_of(tool, attached)]
+        for kind in source.exceptions_of(module):
+            if not any(errors.entry_for(kind) for errors in known):
+                which = ", ".join(tool.name for tool in of_it)
+                audit.add(
+                    "coverage.unmapped_exception",
+                    f"{named(kind)} has no entry: raised by a tool ({which}) it is INTERNAL_ERROR",
+                    where=named(kind),
+                )
+    for name, errors in maps.values():
+        for key, entry in errors.entries.items():
+            if why := source.cannot_be_raised(key):
+                audit.add("coverage.unraised_entry", f"{named(key)} ({entry.code}): {why}", name, named(key))
+
+
+def _maps_of(tool: _Tool, attached: ToolErrors | None) -> list[ErrorMap]:
+    own = [] if tool.options is None else list(tool.options.maps)
+    return own + ([attached.errors] if attached is not None else [])
+
+
+class _Source:
+    """The user's own modules: what they define and what they raise, by name.
+
+    A name that stands anywhere but in a class's bases, an `except`, an annotation or the first argument of `.add`
+    counts as raised: what is missed here is only not found.
+    """
+
+    def __init__(self, modules: Iterable[str]) -> None:
+        self.tops = {name.partition(".")[0] for name in modules} - _NOT_THE_USERS
+        self.used: set[str] = set()
+        for name, module in list(sys.modules.items()):
+            if name.partition(".")[0] in self.tops and isinstance(module, ModuleType):
+                tree = attempt(_parsed, None, module)
+                if tree is not None:
+                    uses = _Uses()
+                    uses.visit(tree)
+                    self.used |= uses.names
+
+    def exceptions_of(self, module: str) -> Iterator[type[Exception]]:
+        """The exception classes that a module defines, but a base that is never raised itself."""
+        for name, kind in sorted(vars(sys.modules.get(module, object)).items()):
+            if (
+                isinstance(kind, type)
+                and issubclass(kind, Exception)
+                and (kind.__module__, kind.__qualname__) == (module, name)
+                and not name.startswith("_")
+                and not issubclass(kind, (ToolFailure, *host_tool_errors()))
+                and not is_protocol_error(kind)
+                and (name in self.used or not kind.__subclasses__())
+            ):
+                yield kind
+
+    def cannot_be_raised(self, key: type[BaseException] | str) -> str:
+        """Why nothing can raise what an entry names; empty where something may."""
+        kind: Any = key
+        if isinstance(key, str):
+            module, _, name = key.rpartition(".")
+            if module not in sys.modules and attempt(find_spec, None, module.partition(".")[0]) is None:
+                return "its library is not installed"
+            kind = attempt(lambda: getattr(import_module(module), name), None)
+            if not isinstance(kind, type) or not issubclass(kind, BaseException):
+                return "there is no exception class of this name"
+        if kind.__module__.partition(".")[0] not in self.tops or self._is_used(kind):
+            return ""
+        return "no module of the server raises it, or a subclass"
+
+    def _is_used(self, kind: type) -> bool:
+        return kind.__name__ in self.used or any(map(self._is_used, kind.__subclasses__()))
+
+
+def _parsed(module: ModuleType) -> ast.Module:
+    return ast.parse(inspect.getsource(module))
+
+
+class _Uses(ast.NodeVisitor):
+    """Names that a module uses otherwise than to catch, to derive, to annotate or to map."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def visit_Name(self, node: ast.Name) -> None:
+        self.names.add(node.id)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        self.names.add(node.attr)
+        self.visit(node.value)
+
+    def visit_alias(self, node: ast.alias) -> None:
+        if node.asname is not None:  # it may be raised under that name
+            self.names.add(node.name.rpartition(".")[2])
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        self._visit_all(node.body)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._visit_all([*node.decorator_list, *node.body])
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        self._visit_function(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        self._visit_function(node)
+
+    def _visit_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self._visit_all([*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults), *node.body])
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        maps = isinstance(node.func, ast.Attribute) and node.func.attr == "add"
+        asks = isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass")
+        self.visit(node.func)
+        self._visit_all([*node.args[1 if maps else 2 if asks else 0 :], *node.keywords])
+
+    def _visit_all(self, nodes: Iterable[ast.AST]) -> None:
+        for node in nodes:
+            self.visit(node)
