@@ -52,10 +52,14 @@ HOSTLESS = [
     "test_idempotency_stores",
     "test_check_servers",
 ]
-# What starts many servers is tested where hosts differ: the lowest of each, and the newest on the newest Python.
-AT_THE_ENDS = ["test_agents", "test_idempotency", "test_partial"]
-# And what takes longest, on the newest Python.
+# What starts many servers is tested where hosts differ, and SDKs: the newest of each host, the lowest of each SDK.
+AT_THE_ENDS = ["test_agents", "test_idempotency"]
+LOWEST_SDKS = ["mcp1-low", "mcp2-low"]
+# What takes longest, on the newest Python.
 ON_THE_NEWEST = ["test_check", "test_check_servers", "test_examples", "test_idempotency_redis", "test_report"]
+
+# The Pythons between test what a Python can change: not what every process does alike.
+BETWEEN = ["test_log_calls", "test_logs", "test_imports", "test_partial", "test_protocol", "test_wire", "test_catalog"]
 
 # tests/interop has a session of its own: the newest of each host, on the newest Python. The conformance suite needs
 # Node 22, which few machines have: everybody takes this one, from the package index.
@@ -102,7 +106,9 @@ def _tests(host: str, version: str) -> Callable[[nox.Session], None]:
         arguments = session.posargs or ["-n", "3"]
         left_out = [] if here else list(HOSTLESS)
         if version != NEWEST:
-            left_out += ON_THE_NEWEST if host.endswith("-low") else [*ON_THE_NEWEST, *AT_THE_ENDS]
+            left_out += ON_THE_NEWEST if host in LOWEST_SDKS else [*ON_THE_NEWEST, *AT_THE_ENDS]
+        if version not in (OLDEST, NEWEST):
+            left_out += BETWEEN
         arguments = ["--ignore=tests/interop", *(f"--ignore=tests/{name}.py" for name in left_out), *arguments]
         # `make coverage`: it costs a third of the time, and one Python shows it.
         under = ["coverage", "run", "-m"] if version == NEWEST and "ISERROR_COVERAGE" in os.environ else []
