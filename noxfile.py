@@ -109,7 +109,12 @@ def _tests(host: str, version: str) -> Callable[[nox.Session], None]:
             left_out += ON_THE_NEWEST if host in LOWEST_SDKS else [*ON_THE_NEWEST, *AT_THE_ENDS]
         if version not in (OLDEST, NEWEST):
             left_out += BETWEEN
-        arguments = ["--ignore=tests/interop", *(f"--ignore=tests/{name}.py" for name in left_out), *arguments]
+        arguments = [
+            "--ignore=tests/interop",
+            "--ignore=tests/packs",
+            *(f"--ignore=tests/{name}.py" for name in left_out),
+            *arguments,
+        ]
         # `make coverage`: it costs a third of the time, and one Python shows it.
         under = ["coverage", "run", "-m"] if version == NEWEST and "ISERROR_COVERAGE" in os.environ else []
         # The big numbers of the log's tests are run in full once.
@@ -143,6 +148,13 @@ def interop(session: nox.Session) -> None:
         # As for uv above: an index may have a certificate of the machine's own authority.
         session.run("npm", "install", silent=True, env={"NODE_OPTIONS": "--use-system-ca"})
     session.run("python", "-m", "pytest", *(session.posargs or ["-n", "2", "--dist", "loadfile", "tests/interop"]))
+
+
+@nox.session(tags=["tests"], python=FOUND[NEWEST])
+def packs(session: nox.Session) -> None:
+    """Make the libraries that the packs know fail, on one host."""
+    session.install("-e", ".", *HOSTS["mcp2"], "--group", "test", "--group", "packs")
+    session.run("python", "-m", "pytest", *(session.posargs or ["-n", "3", "--dist", "loadfile", "tests/packs"]))
 
 
 @nox.session(tags=["lint"])

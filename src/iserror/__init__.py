@@ -59,8 +59,8 @@ def __getattr__(name: str) -> object:
         value = getattr(import_module(f"iserror.{_MODULES[name]}"), name)
         globals()[name] = value
         return value
-    if name == "logs":
-        return import_module("iserror.logs")
+    if name in ("logs", "packs"):
+        return import_module(f"iserror.{name}")
     if name == "__version__":
         from importlib.metadata import PackageNotFoundError, version
 
@@ -72,4 +72,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "logs"})
+    return sorted({*globals(), *__all__, "logs", "packs"})

@@ -14,6 +14,7 @@ from iserror.failure import default_outcome
 from iserror.guard import ToolErrors
 from iserror.hosts import ATTACHED
 from iserror.loading import imported
+from iserror.packs.pack import Pack
 
 SCHEMA_VERSION: Final = 1
 
@@ -43,28 +44,42 @@ def codes_of(source: object) -> dict[str, Code]:
     """Every code that a guard, a map, or the guard attached to a server gives out, in alphabetical order.
 
     Args:
-        source: A `ToolErrors`, an `ErrorMap`, or a server with a guard.
+        source: A `ToolErrors`, an `ErrorMap`, a pack, or a server with a guard.
 
     Raises:
         TypeError: It is none of these.
     """
-    guard = source if isinstance(source, (ToolErrors, ErrorMap)) else getattr(source, "__dict__", {}).get(ATTACHED)
-    if isinstance(guard, ErrorMap):
-        maps: list[tuple[str | None, ErrorMap]] = [(None, guard)]
+    known = (ToolErrors, ErrorMap, Pack)
+    guard = source if isinstance(source, known) else getattr(source, "__dict__", {}).get(ATTACHED)
+    if isinstance(guard, Pack):
+        alone = ErrorMap()
+        alone.include(guard)
+        maps: list[tuple[str | None, ErrorMap]] = [(None, alone)]
+    elif isinstance(guard, ErrorMap):
+        maps = [(None, guard)]
     elif isinstance(guard, ToolErrors):
         maps = [(None, guard.errors), *guard.local_maps]
     else:
         raise TypeError(
-            f"a {type(source).__name__} is no ToolErrors, no ErrorMap and no server with a guard attached: "
+            f"a {type(source).__name__} is no ToolErrors, no ErrorMap, no pack and no server with a guard attached: "
             "name one of these"
         )
     codes: dict[str, Code] = {}
     for tool, errors in maps:
-        for exception, entry in errors.entries.items():
+        for exception, entry in _entries(errors):
             code = codes.setdefault(entry.code, {"category": entry.category, "retryable": False, "entries": []})
             code["retryable"] = code["retryable"] or entry.retryable
-            _add(code["entries"], named(exception), entry, tool)
+            _add(code["entries"], exception, entry, tool)
     return dict(sorted(codes.items()))
+
+
+def _entries(errors: ErrorMap) -> Iterator[tuple[str, Entry]]:
+    """What a map says, packs included, each with its exception and when it holds."""
+    for exception, entry in errors.entries.items():
+        yield named(exception), entry
+    for pack in errors.packs.values():
+        for name, when, entry in pack.entries():
+            yield f"{name} ({when})" if when else name, entry
 
 
 def _add(entries: list[dict[str, Any]], exception: str, entry: Entry, tool: str | None) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 from iserror.attempt import attempt
@@ -33,7 +33,11 @@ from iserror.failure import (
 )
 from iserror.redact import Safe, announces_secret, clean_line
 
+if TYPE_CHECKING:
+    from iserror.packs.pack import By, Pack
+
 RetryAfter: TypeAlias = Callable[[Any], object] | float | timedelta
+Level: TypeAlias = Literal["warning", "error"]
 
 MAX_ITEMS: Final = 10
 MAX_LIST: Final = 250
@@ -189,6 +193,9 @@ class Entry:
     outcome: Outcome | None = None
     details: tuple[tuple[str, tuple[str, ...]], ...] = ()
     safe: AbstractSet[tuple[str, ...]] = frozenset()
+    level: Level = "warning"
+    packed: bool = False
+    """Whether a pack says it, which knows the exception and not the tool."""
 
     def details_of(self, exc: BaseException) -> dict[str, Any]:
         """The named attributes that the exception has; lists are joined as in a template."""
@@ -219,6 +226,8 @@ class ErrorMap:
         self._dotted = False
         # Weak: some libraries make exception classes as they go.
         self._found: WeakKeyDictionary[type[BaseException], Entry | None] = WeakKeyDictionary()
+        self._packs: dict[str, Pack] = {}
+        self._packed: WeakKeyDictionary[type[BaseException], tuple[Entry | By, ...]] = WeakKeyDictionary()
 
     def add(
         self,
@@ -233,6 +242,7 @@ class ErrorMap:
         outcome: Outcome | None = None,
         details: Iterable[str] | Mapping[str, str] = (),
         safe: Iterable[str] = (),
+        level: Level = "warning",
     ) -> None:
         """Add the entry for one exception type.
 
@@ -251,6 +261,7 @@ class ErrorMap:
             details: Attributes of the exception to put into `details`, by name, or key to attribute path.
             safe: Attribute paths whose values are shown as they are, neither redacted, shortened nor quoted: only
                 for what the server itself chose. A value that is a `Safe` needs no mention here.
+            level: The log line's level: `"warning"`, or `"error"` for what an operator has to mend.
 
         Raises:
             TypeError: `exception` is no exception class and no dotted name.
@@ -264,11 +275,8 @@ class ErrorMap:
         check_choice("category", category, CATEGORIES)
         if outcome is not None:
             check_choice("outcome", outcome, OUTCOMES)
-        known = self._categories.get(code)
-        if known is not None and known != category:
-            raise ValueError(
-                f"code {code} means category {known!r} already and cannot mean {category!r} too: use another code"
-            )
+        check_choice("level", level, frozenset({"warning", "error"}))
+        self._check_meaning(code, category)
         if not isinstance(retryable, bool):
             raise ValueError(f"retryable must be True or False, not {retryable!r}")
         if retry_after is not None and not retryable:
@@ -287,6 +295,7 @@ class ErrorMap:
             outcome=outcome,
             details=_details("details", code, details),
             safe={path for _, path in _details("safe", code, safe)},
+            level=level,
         )
         shown = entry.message.paths | (entry.hint.paths if entry.hint else set()) | {path for _, path in entry.details}
         if unused := sorted(".".join(path) for path in entry.safe - shown):
@@ -309,12 +318,67 @@ class ErrorMap:
             what = "not a subclass of Exception, and is never turned into a failure"
         raise TypeError(f"{exception!r} is {what}: an entry needs a subclass of Exception or its dotted name")
 
-    def find(self, exc: BaseException) -> Entry | None:
-        """Return the entry of the nearest class in the exception's MRO, or None."""
-        return self.entry_for(type(exc))
+    def _check_meaning(self, code: str, category: Category) -> None:
+        known = self._categories.get(code)
+        if known is not None and known != category:
+            raise ValueError(
+                f"code {code} means category {known!r} already and cannot mean {category!r} too: use another code"
+            )
 
-    def entry_for(self, kind: type[BaseException]) -> Entry | None:
-        """Return the entry that an exception of this class would get, or None."""
+    def include(self, *packs: Pack) -> None:
+        """Include what packs say of the exceptions of libraries; entries that were added go before it.
+
+        Args:
+            packs: Such as `iserror.packs.httpx`, or all of `iserror.packs.detect()`. Where two know a class, the first
+                counts. The same one again is harmless. Nothing is imported for it.
+
+        Raises:
+            TypeError: It is no pack.
+            ValueError: A code of it has another meaning in this map.
+        """
+        from iserror.packs.pack import Pack
+
+        for pack in packs:
+            if not isinstance(pack, Pack):
+                raise TypeError(
+                    f"{pack!r} is no pack: use iserror.packs.httpx and the like, or *iserror.packs.detect()"
+                )
+            entries = list(pack.entries())
+            for _, _, entry in entries:
+                self._check_meaning(entry.code, entry.category)
+            self._categories.update({entry.code: entry.category for _, _, entry in entries})
+            self._packs[pack.name] = pack
+        self._packed.clear()
+
+    def find(self, exc: BaseException) -> Entry | None:
+        """Return the entry of the nearest class in the exception's MRO, or None.
+
+        One that was added goes before those of packs, but for a catch-all: an entry for `Exception` itself.
+        """
+        entry = self._entry_for(type(exc))
+        if self._packs and (entry is None or entry is self._entries.get(Exception)):
+            for row in self._rows(type(exc)):
+                packed = row if isinstance(row, Entry) else row.find(exc)
+                if packed is not None:
+                    return packed
+        return entry
+
+    def knows(self, kind: type[BaseException]) -> bool:
+        """Whether there is an entry for exceptions of this class, or a pack has one."""
+        return self._entry_for(kind) is not None or bool(self._rows(kind))
+
+    def _rows(self, kind: type[BaseException]) -> tuple[Entry | By, ...]:
+        """What the packs say of a class and its bases, nearest first."""
+        try:
+            return self._packed[kind]
+        except KeyError:
+            names = [f"{cls.__module__}.{cls.__qualname__}" for cls in kind.__mro__[:-1]]
+            packs = list(self._packs.values())
+            rows = tuple(next((p.rows[name] for p in packs if name in p.rows), None) for name in names)
+            found = self._packed[kind] = tuple(row for row in rows if row is not None)
+            return found
+
+    def _entry_for(self, kind: type[BaseException]) -> Entry | None:
         try:
             return self._found[kind]
         except KeyError:
@@ -346,6 +410,11 @@ class ErrorMap:
                 if isinstance(value, type):
                     found.setdefault(value, entry)
         return found
+
+    @property
+    def packs(self) -> Mapping[str, Pack]:
+        """What was included, by name; for reading."""
+        return MappingProxyType(self._packs)
 
     @property
     def entries(self) -> Mapping[type[BaseException] | str, Entry]:

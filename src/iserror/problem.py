@@ -16,7 +16,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from iserror.attempt import attempt
-from iserror.errormap import BUILT_IN, Entry, ErrorMap
+from iserror.errormap import BUILT_IN, Entry, ErrorMap, Level
 from iserror.failure import (
     Category,
     Effect,
@@ -95,6 +95,8 @@ class Problem:
     """Names of the declared arguments that did not fit; for the log."""
     first_request_id: str | None = None
     """The call whose idempotency key this one repeats; for the log."""
+    level: Level = "warning"
+    """Of the log line; a crash is always an error."""
 
     @property
     def is_crash(self) -> bool:
@@ -227,7 +229,8 @@ def of_entry(entry: Entry, exc: BaseException) -> Problem:
         outcome=entry.outcome,
         details=entry.details_of(exc),
         exception=exc,
-        declared=entry.outcome is not None,
+        declared=entry.outcome is not None and not entry.packed,
+        level=entry.level,
     )
 
 

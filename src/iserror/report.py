@@ -68,7 +68,7 @@ def _report(call: Call, event: str, problem: Problem, failure: Failure, *, final
     )
     if problem.refused:
         _hide_arguments(line, failure)
-    emit("error" if problem.is_crash else "warning", event, line, call, final=final)
+    emit("error" if problem.is_crash else problem.level, event, line, call, final=final)
     hook = call.guard.on_error
     if hook is not None and (problem.exception is not None or problem.first_request_id is None):
         exception = problem.exception if problem.exception is not None else Exception(failure.text)

@@ -139,7 +139,7 @@ def _map(audit: Audit, tools: Iterable[_Tool], attached: ToolErrors | None) -> N
     for module, of_it in by_module.items():
         known = [errors for tool in of_it for errors in _maps_of(tool, attached)]
         for kind in source.exceptions_of(module):
-            if not any(errors.entry_for(kind) for errors in known):
+            if not any(errors.knows(kind) for errors in known):
                 which = ", ".join(tool.name for tool in of_it)
                 audit.add(
                     "coverage.unmapped_exception",

@@ -1,0 +1,79 @@
+"""What the packs of HTTP clients share: the meaning of a status, and of a handshake that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from iserror.errormap import Entry, Template
+from iserror.packs import codes
+from iserror.packs.pack import By
+from iserror.packs.retry import wait_of
+
+# RFC 9110 section 15, RFC 6585, and what a gateway between says (502, 504).
+_STATUSES: Final = {
+    "401": codes.UPSTREAM_UNAUTHENTICATED,
+    "402": codes.UPSTREAM_QUOTA_EXHAUSTED,
+    "403": codes.UPSTREAM_PERMISSION_DENIED,
+    "404": codes.UPSTREAM_NOT_FOUND,
+    "405": codes.UPSTREAM_UNIMPLEMENTED,
+    "407": codes.UPSTREAM_UNAUTHENTICATED,
+    "408": codes.UPSTREAM_TIMEOUT,
+    "409": codes.UPSTREAM_CONFLICT,
+    "410": codes.UPSTREAM_NOT_FOUND,
+    "412": codes.UPSTREAM_PRECONDITION_FAILED,
+    "428": codes.UPSTREAM_PRECONDITION_FAILED,
+    "429": codes.UPSTREAM_RATE_LIMITED,
+    "4": codes.UPSTREAM_REJECTED,
+    "501": codes.UPSTREAM_UNIMPLEMENTED,
+    "502": codes.UPSTREAM_UNAVAILABLE,
+    "503": codes.UPSTREAM_UNAVAILABLE,
+    "504": codes.UPSTREAM_TIMEOUT,
+    "5": codes.UPSTREAM_ERROR,
+}
+_NAMED: Final = ("4", "5")
+"""Whose message names the status."""
+
+
+def by_status(path: str, headers: Callable[[Any], Any]) -> By:
+    """The entries of an exception that stands for a response.
+
+    Args:
+        path: Where it has the status, as in a template: `response.status_code`.
+        headers: Reads the response's headers; what it raises counts as none.
+    """
+    names = tuple(path.split("."))
+
+    def status(exc: Any) -> object:
+        for name in names:
+            exc = getattr(exc, name)
+        return int(exc)
+
+    def waiting(entry: Entry) -> Entry:
+        return replace(entry, retry_after=lambda exc: wait_of(headers(exc))) if entry.retryable else entry
+
+    def naming(key: str, entry: Entry) -> Entry:
+        if key not in _NAMED:
+            return entry
+        return replace(entry, message=Template((f"{str(entry.message)[:-1]} (status ", names, ").")))
+
+    entries = {key: naming(key, waiting(entry)) for key, entry in _STATUSES.items()}
+    return By("status", status, entries, codes.UPSTREAM_INVALID_RESPONSE)
+
+
+def unreached() -> By:
+    """The entries of an exception for a connection that was not made: with TLS to blame, or the network."""
+    return By("cause", _tls, {"TLS": codes.TLS_FAILED}, codes.DEPENDENCY_UNAVAILABLE)
+
+
+def _tls(exc: BaseException) -> str:
+    link: BaseException | None = exc
+    for _ in range(10):
+        if link is None:
+            break
+        # By name: a server that speaks no TLS has not loaded it.
+        if any((cls.__module__, cls.__name__) == ("ssl", "SSLError") for cls in type(link).__mro__):
+            return "TLS"
+        link = link.__cause__ or link.__context__
+    return ""

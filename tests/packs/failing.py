@@ -1,0 +1,75 @@
+"""A tool that fails in a library, called by a real client: what came over the wire, and what the log says."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from iserror import ErrorMap, Failure, ToolErrors
+from iserror.packs.pack import Pack
+from tests.conftest import Lines
+from tests.hosts import failure_of, in_memory, new_server
+
+CANARY = "canary7f3a"
+"""Part of every URL, host, table, key, value and body of these tests; it must not come out."""
+
+
+def failure(pack: Pack, lines: Lines, action: Callable[[], Any], *, effect: str = "write") -> Failure:
+    """What a client gets when `action`, sync or async, raises in a tool whose map has only this pack.
+
+    The wire holds nothing of the canary and no address, and the log has one line for it at the level that the failure
+    asks for.
+    """
+    answer = anyio.run(_call, pack, action, effect)
+    said = Failure.from_wire(failure_of(answer))
+    assert said is not None
+    wire = json.dumps(answer)
+    assert CANARY not in wire
+    assert "127.0.0.1" not in wire
+    assert "localhost" not in wire
+    logged = [line for line in lines.read() if line.get("request_id") == said.request_id]
+    assert [line["event"] for line in logged] == ["tool_failed"]
+    assert logged[0]["code"] == said.code
+    operators = said.code in ERRORS or said.code == "INTERNAL_ERROR"
+    assert logged[0]["level"] == ("error" if operators else "warning")
+    return said
+
+
+ERRORS = {
+    "FEATURE_UNAVAILABLE",
+    "PERMISSION_DENIED",
+    "QUERY_INVALID",
+    "REQUEST_INVALID",
+    "RESOURCES_EXHAUSTED",
+    "STORAGE_FULL",
+    "TLS_FAILED",
+    "UPSTREAM_PERMISSION_DENIED",
+    "UPSTREAM_QUOTA_EXHAUSTED",
+    "UPSTREAM_UNAUTHENTICATED",
+}
+"""The codes of failures that only an operator can mend."""
+
+
+async def _call(pack: Pack, action: Callable[[], Any], effect: Any) -> dict[str, Any]:
+    errors = ErrorMap()
+    errors.include(pack)
+    guard = ToolErrors(errors)
+    server = new_server("packs")
+    guard.attach(server)
+
+    @server.tool()
+    @guard(effect=effect)
+    async def tool() -> str:
+        done = action()
+        if inspect.isawaitable(done):
+            await done
+        return "it did not fail"
+
+    async with in_memory(server) as call:
+        answer = await call("tool")
+    assert "error" not in answer
+    return answer
