@@ -193,7 +193,7 @@ def test_what_is_no_catalogue(before: str) -> None:
         ("no_such_module:x", "ModuleNotFoundError"),
         ("no_such_file.py:x", "cannot load 'no_such_file.py:x'"),
         ("json:no_such_name", "AttributeError"),
-        ("json:dumps", "is no ToolErrors, no ErrorMap and no server"),
+        ("json:dumps", "is no ToolErrors, no ErrorMap, no pack and no server"),
     ],
 )
 def test_what_cannot_be_loaded(spec: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

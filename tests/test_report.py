@@ -293,11 +293,11 @@ def test_records_are_read_once() -> None:
 # --- crashes without an entry ---------------------------------------------------------------------------------
 
 KINDS = {
-    "httpx.ReadTimeout": ("READ_TIMEOUT", "deadline_exceeded"),
+    "somelib.ReadTimeout": ("READ_TIMEOUT", "deadline_exceeded"),
     "TimeoutError": ("TIMEOUT_ERROR", "deadline_exceeded"),
     "requests.exceptions.Timeout": ("REQUESTS_TIMEOUT", "deadline_exceeded"),
     "ConnectionRefusedError": ("CONNECTION_REFUSED_ERROR", "unavailable"),
-    "httpx.ConnectError": ("CONNECT_ERROR", "unavailable"),
+    "somelib.ConnectError": ("CONNECT_ERROR", "unavailable"),
     "PermissionError": ("PERMISSION_ERROR", "permission_denied"),
     "FileNotFoundError": ("FILE_NOT_FOUND_ERROR", "not_found"),
     "KeyError": ("KEY_ERROR", "not_found"),
@@ -430,6 +430,18 @@ def test_what_is_unmapped() -> None:
     assert (crash.type, crash.count, crash.tools) == ("a.B", 2, ("x", "y"))
     assert (crash.first, crash.last, crash.request_id) == (BASE + 5, BASE + 9, f"{9:032x}")
     assert summed.unmapped_count == 2
+
+
+def test_what_a_pack_knows() -> None:
+    """A crash that a pack knows is no gap in the map, but a pack to include, in all three forms."""
+    summed = summarize([crashed("httpx.ReadTimeout"), crashed("httpx.ConnectError"), crashed("a.B"), crashed("Mine")])
+    assert sorted(crash.type for crash in summed.unmapped) == ["Mine", "a.B"]
+    assert (summed.packs, summed.unmapped_count) == ((("httpx", 2),), 2)
+    assert to_json(summed)["packs"] == [{"pack": "httpx", "count": 2}]
+    line = "errors.include(iserror.packs.httpx)"
+    text = "\n".join(to_text(summed, 100, unicode=False))
+    assert f"Crashes that a pack knows: 2\n          2  {line}" in text
+    assert f"<pre>{line}  # 2</pre>" in to_html(summed)
 
 
 def test_place() -> None:
@@ -649,7 +661,7 @@ def test_json() -> None:
             "by_tool_and_code",
             "unmapped_count",
         ),
-        *("unmapped", "loops", "slowest", "left_out"),
+        *("unmapped", "packs", "loops", "slowest", "left_out"),
     ]
     assert found["period"] == {"first": "2026-01-02T03:04:05.000Z", "last": "2026-01-02T03:05:06.000Z"}
     assert found["handled"] == {"retried": 1}
@@ -750,7 +762,7 @@ def busy_records(tools: int = 8) -> Iterator[dict[str, Any]]:
         tool = f"tool_{n % tools}"
         yield failed(n * 600, tool=tool, code=f"CODE_{n % 12}", fingerprint=f"{n}", duration_ms=n)
         if n % 9 == 0:
-            yield crashed("httpx.ConnectError", n * 600, tool=tool)
+            yield crashed("somelib.ConnectError", n * 600, tool=tool)
     yield from (failed(n, tool="tool_1", fingerprint="again") for n in range(9))
 
 

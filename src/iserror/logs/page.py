@@ -201,6 +201,7 @@ def _body(summary: Summary) -> Iterator[str]:
     else:
         yield from _charts_of(summary)
     yield from _unmapped(summary)
+    yield from _packs(summary)
     yield from _loops(summary.loops)
     yield from _slowest(summary.slowest)
     yield from _rows(summary.rows)
@@ -240,6 +241,13 @@ def _unmapped(summary: Summary) -> Iterator[str]:
     for crash in summary.unmapped:
         yield from _crash(crash)
     yield "</section>\n"
+
+
+def _packs(summary: Summary) -> Iterator[str]:
+    if summary.packs:
+        lines = "\n".join(f"errors.include(iserror.packs.{pack})  # {count:,}" for pack, count in summary.packs)
+        yield "<section>\n<h2>Crashes that a pack knows</h2>\n"
+        yield f"<p>The model was told INTERNAL_ERROR and nothing else.</p>\n<pre>{lines}</pre>\n</section>\n"
 
 
 def _crash(crash: Crash) -> Iterator[str]:

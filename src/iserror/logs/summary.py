@@ -133,6 +133,8 @@ class Summary:
     rows: tuple[Row, ...]
     unmapped: tuple[Crash, ...]
     unmapped_count: int
+    packs: tuple[tuple[str, int], ...]
+    """The packs that would cover further crashes, and how many."""
     loops: tuple[Loop, ...]
     loops_left_out: int
     slowest: tuple[Slow, ...]
@@ -409,7 +411,14 @@ class _Tally:
         rows = [_row(key, pair, width) for key, pair in self.pairs.ranked()]
         loops = [_loop(key, call) for key, call in self.calls.ranked() if call.longest >= MIN_BURST]
         slowest = sorted(self.slowest, reverse=True)
-        unmapped = list(_unmapped(self.types.ranked(), rows))
+        packs: Counter[str] = Counter()
+        unknown = []
+        for kind, crash in self.types.ranked():
+            if pack := _pack_of(kind):
+                packs[pack] += crash.count
+            else:
+                unknown.append((kind, crash))
+        unmapped = list(_unmapped(unknown, rows))
         return Summary(
             records=self.turn,
             failures=self.counts["failures"],
@@ -427,6 +436,7 @@ class _Tally:
             rows=tuple(rows),
             unmapped=tuple(unmapped),
             unmapped_count=sum(crash.count for crash in unmapped) + self.types.failures,
+            packs=tuple(packs.most_common()),
             loops=tuple(loops[:KEEP_LOOPS]),
             loops_left_out=len(loops[KEEP_LOOPS:]),
             slowest=tuple(slow for _, _, slow in slowest),
@@ -535,6 +545,15 @@ def _tail(file: str) -> str:
     """The last parts of a path: what tells files apart, and nothing of whose machine it was."""
     parts = re.split(r"[\\/]", file[-MAX_TEXT:])
     return "/".join(parts[-3:])
+
+
+def _pack_of(kind: str) -> str:
+    """The pack that knows an exception class by its name; empty if none does."""
+    if not kind or kind == SEVERAL:
+        return ""
+    from iserror import packs  # they need pydantic, and most logs have no such crash
+
+    return packs.named_by(kind if "." in kind else f"builtins.{kind}")
 
 
 def _unmapped(ranked: Sequence[tuple[str, _Type]], rows: Iterable[Row]) -> Iterator[Crash]:

@@ -58,6 +58,7 @@ def to_json(summary: Summary) -> dict[str, Any]:
             }
             for crash in summary.unmapped
         ],
+        "packs": [{"pack": pack, "count": count} for pack, count in summary.packs],
         "loops": [
             {
                 "tool": loop.tool,
@@ -154,6 +155,8 @@ class _Page:
             yield from self._rows()
         if self.summary.unmapped:
             yield from self._unmapped()
+        if self.summary.packs:
+            yield from self._packs()
         if self.summary.loops:
             yield from self._loops()
         if self.summary.slowest:
@@ -203,6 +206,12 @@ class _Page:
             if crash.advice:
                 yield from self._wrapped(crash.advice, "    ")
         yield from self._more(len(self.summary.unmapped) - _TOP, "type")
+
+    def _packs(self) -> Iterator[str]:
+        yield ""
+        yield f"Crashes that a pack knows: {sum(count for _, count in self.summary.packs):,}"
+        for pack, count in self.summary.packs:
+            yield f"  {count:>9,}  errors.include(iserror.packs.{pack})"
 
     def _loops(self) -> Iterator[str]:
         yield ""

@@ -30,6 +30,11 @@ def detect() -> tuple[Pack, ...]:
     return tuple(map(_load, found))
 
 
+def named_by(exception: str) -> str:
+    """Return the name of the pack that knows a class by its full name; empty if none does."""
+    return next((name for name in _PACKS if exception in _load(name).rows), "")
+
+
 def _load(name: str) -> Pack:
     pack: Pack = getattr(import_module(f"iserror.packs.{_PACKS[name][0]}"), name)
     return pack

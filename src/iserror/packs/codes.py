@@ -14,7 +14,6 @@ from iserror.failure import Category, Outcome
 
 _TELL: Final = "Stop and tell the user: only the operator of this server can mend it."
 _LATER: Final = "Try again later; if it stays so, tell the user."
-_CHECK: Final = "Check whether it took effect before any further call."
 _CHANGE: Final = "Change the call, or tell the user."
 
 
@@ -72,13 +71,15 @@ REQUEST_INVALID: Final = entry(
     level="error",
 )
 
+# What may have taken effect has no hint: the text's last line says it, and in a tool that reads it would be wrong.
+
 # --- it was reached, and no answer came ----------------------------------------------------------------------
 
 UPSTREAM_TIMEOUT: Final = entry(
     "UPSTREAM_TIMEOUT",
     "deadline_exceeded",
     "A service that this tool needs did not answer in time.",
-    _CHECK,
+    None,
     outcome="unknown",
     retryable=True,
 )
@@ -86,7 +87,7 @@ CONNECTION_LOST: Final = entry(
     "CONNECTION_LOST",
     "unavailable",
     "The connection to a service that this tool needs broke before its answer came.",
-    _CHECK,
+    None,
     outcome="unknown",
     retryable=True,
 )
@@ -94,7 +95,7 @@ UPSTREAM_INVALID_RESPONSE: Final = entry(
     "UPSTREAM_INVALID_RESPONSE",
     "unknown",
     "A service that this tool needs answered with something that cannot be read.",
-    _CHECK,
+    None,
     outcome="unknown",
 )
 
@@ -104,7 +105,7 @@ UPSTREAM_ERROR: Final = entry(
     "UPSTREAM_ERROR",
     "unknown",
     "A service that this tool needs failed on the request.",
-    _CHECK,
+    None,
     outcome="unknown",
     retryable=True,
 )
@@ -112,7 +113,7 @@ UPSTREAM_UNAVAILABLE: Final = entry(
     "UPSTREAM_UNAVAILABLE",
     "unavailable",
     "A service that this tool needs says that it is unavailable.",
-    _CHECK,
+    None,
     outcome="unknown",
     retryable=True,
 )
@@ -246,13 +247,13 @@ RESOURCES_EXHAUSTED: Final = entry(
     level="error",
 )
 COMMAND_FAILED: Final = entry(
-    "COMMAND_FAILED", "unknown", "A program that this tool runs failed.", _CHECK, outcome="unknown"
+    "COMMAND_FAILED", "unknown", "A program that this tool runs failed.", None, outcome="unknown"
 )
 COMMAND_TIMEOUT: Final = entry(
     "COMMAND_TIMEOUT",
     "deadline_exceeded",
     "A program that this tool runs was stopped: it took too long.",
-    _CHECK,
+    None,
     outcome="unknown",
     retryable=True,
 )

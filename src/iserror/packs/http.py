@@ -12,7 +12,7 @@ from iserror.packs.pack import By
 from iserror.packs.retry import wait_of
 
 # RFC 9110 section 15, RFC 6585, and what a gateway between says (502, 504).
-_STATUSES: Final = {
+STATUSES: Final = {
     "401": codes.UPSTREAM_UNAUTHENTICATED,
     "402": codes.UPSTREAM_QUOTA_EXHAUSTED,
     "403": codes.UPSTREAM_PERMISSION_DENIED,
@@ -58,7 +58,7 @@ def by_status(path: str, headers: Callable[[Any], Any]) -> By:
             return entry
         return replace(entry, message=Template((f"{str(entry.message)[:-1]} (status ", names, ").")))
 
-    entries = {key: naming(key, waiting(entry)) for key, entry in _STATUSES.items()}
+    entries = {key: naming(key, waiting(entry)) for key, entry in STATUSES.items()}
     return By("status", status, entries, codes.UPSTREAM_INVALID_RESPONSE)
 
 

@@ -1,0 +1,89 @@
+"""The tables of docs/packs.md, out of the packs themselves: `python -m tests.packs.tables` writes them anew."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from iserror import packs
+from iserror.errormap import Entry
+from iserror.packs.codes import VOCABULARY
+from iserror.packs.http import STATUSES
+from iserror.packs.pack import Pack
+
+PAGE = Path(__file__).parents[2] / "docs" / "packs.md"
+_BETWEEN = re.compile(r"(<!-- (vocabulary|statuses|packs) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def _can_help(entry: Entry) -> str:
+    return ("yes, after the wait that it says" if entry.retry_after else "yes") if entry.retryable else "no"
+
+
+def vocabulary() -> Iterator[str]:
+    """All codes and what they say."""
+    yield "| code | category | message | hint | a repeat can help | outcome | log |\n"
+    yield "| --- | --- | --- | --- | --- | --- | --- |\n"
+    for code, entry in VOCABULARY.items():
+        yield (
+            f"| `{code}` | `{entry.category}` | {entry.message} | {entry.hint or ''} | {_can_help(entry)} | "
+            f"`{entry.outcome}` | {entry.level} |\n"
+        )
+
+
+def statuses() -> Iterator[str]:
+    """What a status means, of every HTTP client."""
+    yield "| status | code |\n| --- | --- |\n"
+    for status, entry in STATUSES.items():
+        yield f"| {status if len(status) == 3 else f'other {status}xx'} | `{entry.code}` |\n"
+
+
+def _rows(pack: Pack) -> Iterator[tuple[str, str, Entry | None]]:
+    """Exception, when, entry; None where it goes by the status alone, as the table above has it."""
+    for exception, row in pack.rows.items():
+        if isinstance(row, Entry):
+            yield exception, "", row
+            continue
+        if {key: entry.code for key, entry in row.entries.items()} == {k: e.code for k, e in STATUSES.items()}:
+            yield exception, "", None
+            continue
+        alike: dict[tuple[str, str, str], list[str]] = {}
+        entries = dict(row.entries)
+        for key, entry in entries.items():
+            alike.setdefault(_said(entry), []).append(key)
+        for keys in alike.values():
+            yield exception, f"{row.what} {', '.join(keys)}", entries[keys[0]]
+        if row.otherwise is not None:
+            yield exception, "any other", row.otherwise
+
+
+def _said(entry: Entry) -> tuple[str, str, str]:
+    return entry.code, _can_help(entry), str(entry.outcome)
+
+
+def tables() -> Iterator[str]:
+    """One table a pack, exceptions of one meaning together."""
+    for name in packs._PACKS:
+        pack: Pack = getattr(packs, name)
+        sources = ", ".join(f"<{source}>" for source in pack.sources)
+        yield f"\n### `{name}`\n\nAfter {sources}.\n\n"
+        yield "| exception | code | a repeat can help | outcome |\n| --- | --- | --- | --- |\n"
+        alike: dict[tuple[str, str, str], list[str]] = {}
+        for exception, when, entry in _rows(pack):
+            said = _said(entry) if entry is not None else ("", "", "")
+            alike.setdefault(said, []).append(f"`{exception}`{f' ({when})' if when else ''}")
+        for (code, helps, outcome), exceptions in alike.items():
+            if code:
+                yield f"| {'<br>'.join(exceptions)} | `{code}` | {helps} | `{outcome}` |\n"
+            else:
+                yield f"| {'<br>'.join(exceptions)} | [by status](#http-statuses) | | |\n"
+
+
+def page(text: str) -> str:
+    """The page with its tables as they are now."""
+    made = {"vocabulary": vocabulary, "statuses": statuses, "packs": tables}
+    return _BETWEEN.sub(lambda match: match[1] + "".join(made[match[2]]()) + match[3], text)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,52 @@
+"""The page on packs says what the packs say, and loading them stays cheap to the last one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import iserror
+from iserror.packs import _PACKS
+from iserror.packs.codes import VOCABULARY
+from tests.packs import tables
+from tests.packs.failing import ERRORS
+
+PACKS = {name: getattr(iserror.packs, name) for name in _PACKS}
+
+
+def test_the_page_is_current() -> None:
+    """The tables of docs/packs.md are those of the data: else run `python -m tests.packs.tables`."""
+    text = tables.PAGE.read_text(encoding="utf-8")
+    assert tables.page(text) == text
+
+
+@pytest.mark.parametrize("name", PACKS)
+def test_one_vocabulary(name: str) -> None:
+    """A pack has its own name, sources, and no code, category or level but those of the vocabulary."""
+    pack = PACKS[name]
+    assert pack.name == name
+    assert pack.sources
+    for exception, _, entry in pack.entries():
+        known = VOCABULARY[entry.code]
+        assert (entry.category, entry.level, entry.packed) == (known.category, known.level, True), exception
+
+
+def test_what_an_operator_has_to_mend() -> None:
+    """The tests of the packs expect the level `error` of the codes that have it."""
+    assert {code for code, entry in VOCABULARY.items() if entry.level == "error"} == ERRORS
+
+
+def test_nothing_is_imported_for_it() -> None:
+    """To include every pack loads no module that is not the library's own."""
+    script = (
+        "import sys, iserror\n"
+        "errors = iserror.ErrorMap()\n"
+        "before = set(sys.modules)\n"
+        "from iserror.packs import _PACKS\n"
+        "errors.include(*(getattr(iserror.packs, name) for name in _PACKS))\n"
+        "print(sorted(m for m in set(sys.modules) - before if not m.startswith('iserror.packs')))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
