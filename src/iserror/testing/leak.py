@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, get_args
 from urllib.parse import quote, quote_plus
 
+from iserror.attempt import attempt
 from iserror.check.checks.leaks import leaked, parts
 from iserror.client.classify import wire_form
 from iserror.client.outcome import CallOutcome, ProtocolFailed, Succeeded, ToolFailed
@@ -102,6 +103,8 @@ def _received(thing: object) -> dict[str, Any] | None:
     if isinstance(thing, BaseException):
         _, message, data = protocol_error_data(thing) or (0, text_of(thing), None)
         return {"error": {"message": message, "data": data}}
+    if isinstance(thing, (bytes, bytearray)):
+        thing = attempt(json.loads, None, thing)
     if isinstance(thing, Mapping):
         if isinstance(thing.get("content"), list):
             return {"result": thing}

@@ -186,10 +186,10 @@ class ServerCheck(pytest.Item):
             if finding.check == self.name and finding.key not in server.accepted
         ]
         if findings:
-            lines = [
-                f"{finding.tool or server.name}: {finding.seen} [{', '.join(finding.revisions)}]"
-                for finding in findings
-            ]
+            lines = []
+            for finding in findings:
+                some = "" if list(finding.revisions) == done.revisions else f" [{', '.join(finding.revisions)}]"
+                lines.append(f"{finding.tool or server.name}: {finding.seen}{some}")
             pytest.fail("\n".join([*lines, findings[0].remedy, findings[0].source]), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, None, str]:
