@@ -18,7 +18,6 @@ from iserror.fingerprint import keep_key_in
 from iserror.logs import configure, sink
 from iserror.logs.chain import State
 
-
 # Where the library was installed before it had a plugin, pytest does not find that by itself.
 pytest_plugins = [] if "iserror" in entry_points(group="pytest11").names else ["iserror.testing.plugin"]
 

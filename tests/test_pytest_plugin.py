@@ -251,6 +251,12 @@ def test_wrong(call_tool):
     assert "asserts.py" not in done.stdout.str()
 
 
+def test_the_billing_example(pytester: pytest.Pytester) -> None:
+    """The tests of the example pass, and so does every check of its server, results included."""
+    done = pytester.runpytest_inprocess(*PLUGIN, "-p", "no:cacheprovider", ROOT / "examples/billing")
+    done.assert_outcomes(passed=5 + len(CHECKS) - len(STREAMS))
+
+
 def test_the_entry_point_is_declared() -> None:
     """Pytest finds the plugin where the package is installed."""
     declared = (ROOT / "pyproject.toml").read_text()
