@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+# Here, since pytester forgets the modules that a run in this process is the first to import, but not their packages.
+from iserror.check import audit, baseline  # noqa: F401
 from iserror.check.finding import CHECKS
 from tests.hosts import HOST, IS_FASTMCP, ROOT
 
@@ -239,8 +241,11 @@ def test_wrong(call_tool):
     assert_tool_error(call_tool(guarded, "pay", {"invoice": "7"}), code="NO_INVOICE")
 """
     )
-    done = suite('pythonpath = ["."]', "--tb=short")
-    done.assert_outcomes(passed=2, failed=1)
+    done = suite(
+        'pythonpath = ["."]\niserror_servers = ["served.py:guarded"]', "--tb=short", "-k", "pay or wrong or echo"
+    )
+    done.assert_outcomes(passed=3, failed=1, deselected=len(WITHOUT_CALLS) - 1)
+    assert runs(pytester) == ["imported", *["paid 7"] * 3]  # the server that is checked is the one that is tested
     done.stdout.fnmatch_lines(
         [
             "tests/test_mine.py:*: in test_wrong",

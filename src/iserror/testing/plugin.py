@@ -65,13 +65,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put the checks behind the tests, but where single files or tests are asked for."""
+    """Put the checks beside the tests, but where single files or tests are asked for."""
     config.addinivalue_line("markers", "iserror: checks of the servers that iserror_servers names")
     if not config.getini("iserror_servers"):
         return
     if config.inipath is None:
         raise pytest.UsageError("iserror_servers belongs into a configuration file of pytest's")
-    if all(Path(config.invocation_params.dir, argument).is_dir() for argument in config.args):
+    places = [Path(config.invocation_params.dir, argument).resolve() for argument in config.args]
+    # Pytest comes by it in a folder that is asked for.
+    if all(map(Path.is_dir, places)) and not set(places) & set(config.inipath.parents):
         config.args.append(str(config.inipath))
 
 
