@@ -26,7 +26,7 @@ from tests.conftest import Lines
 HINT = "Use one of: INV-1, INV-2."
 SECRET = scenarios.SECRET
 # One that no rule knows, with what every encoding changes.
-PLANTED = 'quokka "é<&>\\ lives/here?'
+PLANTED = '>>>???quokka "é<&>\\ lives/here?'
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any
 
-import anyio
-
 from iserror.attempt import attempt
 from iserror.client.classify import classify
 from iserror.client.outcome import CallOutcome
@@ -61,9 +59,9 @@ async def connect(server: Any, **settings: Any) -> AsyncIterator[Connection]:
     async with _client(server, settings) as client:
         try:
             yield Connection(client)
+        except GeneratorExit:
+            raise
         except BaseException as exc:
-            if isinstance(exc, (GeneratorExit, anyio.get_cancelled_exc_class())):
-                raise
             # Not through the task groups of the client, which would make a group of a test's own assertion.
             raised = exc
     if raised is not None:
