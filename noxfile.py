@@ -53,7 +53,7 @@ HOSTLESS = [
     "test_check_servers",
 ]
 # What starts many servers is tested where hosts differ: the lowest of each, and the newest on the newest Python.
-AT_THE_ENDS = ["test_agents", "test_idempotency", "test_partial"]
+AT_THE_ENDS = ["test_agents", "test_idempotency", "test_partial", "test_pytest_plugin"]
 # And what takes longest, on the newest Python.
 ON_THE_NEWEST = ["test_check", "test_check_servers", "test_examples", "test_idempotency_redis", "test_report"]
 

@@ -21,7 +21,7 @@ pytest_plugins = ["pytester"]
 PLUGIN = [] if "iserror" in entry_points(group="pytest11").names else ["-p", "iserror.testing.plugin"]
 
 SERVER = """
-import os
+import os, warnings
 from iserror import ToolErrors
 from tests import hosts
 
@@ -45,6 +45,7 @@ def build(guarded):
 guarded, bare = build(True), build(False)
 
 def factory():
+    warnings.warn("of an old library", DeprecationWarning)
     return guarded
 
 def fails():
@@ -79,6 +80,8 @@ def runs(pytester: pytest.Pytester) -> list[str]:
 def test_a_guarded_server(suite: Any, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each check is an item that passes, without the extra; the server is loaded and checked once, and says nothing."""
     monkeypatch.setitem(sys.modules, "rich", None)
+    at_the_end = "import sys\ndef pytest_sessionfinish():\n    print('\\nPATH', *sys.path)"
+    (pytester.path / "tests/conftest.py").write_text(at_the_end)
     done = suite('iserror_servers = ["served.py:guarded"]', "-v")
     done.assert_outcomes(passed=1 + len(WITHOUT_CALLS))
     names = [line.partition(" ")[0] for line in done.outlines if "PASSED" in line]
@@ -88,7 +91,8 @@ def test_a_guarded_server(suite: Any, pytester: pytest.Pytester, monkeypatch: py
     ]
     assert runs(pytester) == ["imported"]
     assert "not to be shown" not in done.stdout.str()
-    assert str(pytester.path) not in sys.path
+    (path,) = (line for line in done.outlines if line.startswith("PATH "))
+    assert str(pytester.path) not in path.split(" ")
 
 
 def test_a_bare_server(suite: Any, pytester: pytest.Pytester) -> None:
@@ -202,7 +206,7 @@ def test_what_is_collected(suite: Any, pytester: pytest.Pytester, arguments: lis
 
 def test_without_servers(suite: Any) -> None:
     """A suite that names no server gets no items, not even of its own configuration file's."""
-    suite("", ".").assert_outcomes(passed=1)
+    suite('iserror_baseline = "missing.json"', ".").assert_outcomes(passed=1)
 
 
 def test_without_a_configuration_file(pytester: pytest.Pytester) -> None:
