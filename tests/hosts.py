@@ -19,8 +19,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from iserror.testing import connect
-
 ROOT = Path(__file__).parent.parent
 
 
@@ -123,6 +121,8 @@ def _caller(raw: Callable[..., Awaitable[Any]]) -> Call:
 @contextlib.asynccontextmanager
 async def in_memory(server: Any, **settings: Any) -> AsyncIterator[Call]:
     """Connect the host's own in-memory client."""
+    from iserror.testing import connect  # servers import this module too
+
     async with connect(server, **settings) as connection:
         client = connection.client
         yield _caller(client.call_tool_mcp if IS_FASTMCP else client.call_tool)
