@@ -53,7 +53,7 @@ HOSTLESS = [
     "test_check_servers",
 ]
 # What starts many servers is tested where hosts differ, and SDKs: the newest of each host, the lowest of each SDK.
-AT_THE_ENDS = ["test_agents", "test_idempotency"]
+AT_THE_ENDS = ["test_agents", "test_idempotency", "test_pytest_plugin"]
 LOWEST_SDKS = ["mcp1-low", "mcp2-low"]
 # What takes longest, on the newest Python.
 ON_THE_NEWEST = ["test_check", "test_check_servers", "test_examples", "test_idempotency_redis", "test_report"]
