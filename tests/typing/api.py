@@ -8,6 +8,7 @@ from typing import Any
 
 from typing_extensions import assert_type
 
+import iserror
 from iserror import (
     Batch,
     ErrorMap,
@@ -66,8 +67,9 @@ errors = ErrorMap()
 errors.add(
     NotFound, code="NOT_FOUND", category="not_found", message="No invoice {exc.invoice_id}.", details=["invoice_id"]
 )
+errors.include(iserror.packs.httpx, *iserror.packs.detect())
 errors.add("httpx.ReadTimeout", code="LOST", category="deadline_exceeded", message="Lost.", outcome="unknown")
-errors.add(Busy, code="BUSY", category="unavailable", message="Busy.", retryable=True, retry_after=wait)
+errors.add(Busy, code="BUSY", category="unavailable", message="Busy.", retryable=True, retry_after=wait, level="error")
 errors.add(
     OSError, code="IO_FAILED", category="unavailable", message="I/O.", retryable=True, retry_after=timedelta(seconds=2)
 )
