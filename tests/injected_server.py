@@ -87,6 +87,8 @@ def guarded_tools(server: Any, guard: ToolErrors) -> None:
     @guard(effect="read")
     async def read(item_id: str) -> Item:
         RAN.append("read")
+        if item_id == "gone":
+            raise NotFound(item_id, [])
         return Item(id=item_id, size=1)
 
     @server.tool()
@@ -164,6 +166,13 @@ def small(errors: ErrorMap | None = None, **settings: Any) -> Any:
         return Item(id="1", size=1)
 
     return server
+
+
+def vouching() -> Any:
+    """The same with a map that calls an attribute safe."""
+    made = ErrorMap()
+    made.add(NotFound, code="NOT_FOUND", category="not_found", message="No {exc.item_id}.", safe=["item_id"])
+    return small(made)
 
 
 def billing() -> Any:

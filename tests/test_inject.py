@@ -14,12 +14,13 @@ from typing import Annotated, Any
 
 import anyio.to_thread
 import pytest
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from iserror import (
     ErrorMap,
     Redactor,
     ToolErrors,
+    ToolFailure,
     cli,
     configure_logging,
     configure_redaction,
@@ -32,15 +33,18 @@ from iserror import (
 )
 from iserror.check import audit
 from iserror.check.checks.arguments import fitting
-from iserror.check.memory import memory
+from iserror.check.memory import Memory, memory
 from iserror.check.plants import Plants
+from iserror.check.session import Session
 from iserror.check.target import Target
+from iserror.check.wire import GoneError
 from iserror.failure import Failure
 from iserror.logs import chain
 from iserror.logs.sink import FileSink
+from iserror.problem import Group
 from tests import hosts, injected_server
 from tests.conftest import Lines
-from tests.hosts import HOST, IS_FASTMCP, ROOT
+from tests.hosts import HOST, IS_FASTMCP, ROOT, ProtocolError, ToolError
 from tests.injected_server import PAGED, RAN, attached, billing, decorated, small, tool_objects
 
 pytestmark = pytest.mark.timeout(120)
@@ -92,7 +96,7 @@ def test_the_billing_example() -> None:
 
 
 def test_an_attached_guard(lines: Lines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every tool gets every fault; nothing is found, no body or hook runs, the user's log stays as it was."""
+    """Every tool gets every fault; nothing is found, no body or hook runs, and then all is as it was."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     server, steps, sink = attached(), [], chain.State.file
     done = inject(server, steps=steps.append)
@@ -119,20 +123,19 @@ def test_an_attached_guard(lines: Lines, tmp_path: Path, monkeypatch: pytest.Mon
     assert chain.State.file is sink
     assert lines.read() == []
     assert list(tmp_path.glob("iserror-inject-*")) == []
+    assert (RAN, PAGED) == ([], [])
 
+    async def use() -> None:
+        async with hosts.in_memory(server) as call:
+            answer = await call("read", {"item_id": "7"})
+            failed = await call("read", {"item_id": "gone"})
+        assert answer["result"]["structuredContent"] == {"id": "7", "size": 1}
+        assert hosts.failure_of(failed)["code"] == "NOT_FOUND"
 
-@pytest.mark.anyio
-async def test_the_server_is_as_it_was() -> None:
-    """After it the same server runs its bodies again, and a failure pages its author."""
-    server = attached()
-    await anyio.to_thread.run_sync(inject, server)  # it has an event loop of its own
-    async with hosts.in_memory(server) as call:
-        answer = await call("read", {"item_id": "7"})
-        refused = await call("month", {"month": "2026-01"})
-    assert answer["result"]["structuredContent"] == {"id": "7", "size": 1}
-    assert "isError" not in refused["result"] or refused["result"]["isError"] is False
-    assert RAN == ["read", "month"]
+    anyio.run(use)
+    assert (RAN, len(PAGED), len(lines.read())) == (["read", "read"], 1, 1)
     RAN.clear()
+    PAGED.clear()
 
 
 def test_decorators_alone() -> None:
@@ -141,8 +144,6 @@ def test_decorators_alone() -> None:
     assert set(done.found) == {("inject.unguarded", "forgotten", "")}
 
 
-# As an error, which it is in these tests, it would come out of the host in the place of a result.
-@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 def test_tool_objects_of_any_class() -> None:
     """Mounted, renamed and transformed tools, and classes with a run method of their own, pass; a proxy is left out."""
     done = inject(tool_objects())
@@ -177,7 +178,9 @@ def test_arguments_that_no_schema_gives() -> None:
     assert (done.found, sum("odd, " in step for step in steps)) == ({}, len(ALWAYS) + 1)
     assert done.skipped["the call that was asked for, since there is no such tool"] == ["gone"]
     refused = inject(server, ("odd", {"code": 7}))
-    assert any("ended before its body" in why for why in refused.skipped)
+    assert [why.partition(" (")[0] for why in refused.skipped] == [
+        "fault injection, since a call ended before its body"
+    ]
 
 
 # --- broken ones ---------------------------------------------------------------------------------------------
@@ -244,6 +247,7 @@ def _exits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _silent_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "report_cancelled", lambda call: None)
+    monkeypatch.setattr("iserror.check.checks.inject._LOGGED_WITHIN", 0.3)
 
 
 class _Unpatched:
@@ -298,13 +302,48 @@ def test_what_is_broken_is_found(how: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert found == expected
 
 
+def test_a_cancellation_without_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that is answered though its client cancelled it is found, by the answer and by its log line."""
+
+    async def cancel(session: Session) -> None:
+        pass  # the server never hears of it
+
+    monkeypatch.setattr(Session, "cancel", cancel)
+    server = hosts.new_server("plain")
+    ToolErrors().attach(server)
+
+    @server.tool()
+    def plain() -> str:
+        RAN.append("plain")
+        return ""
+
+    expected = {("inject.channel", "cancelled by the client"), ("inject.log", "cancelled by the client")}
+    assert keys(inject(server)) == (set() if HOST == "mcp1" else expected)  # which runs it on its loop: not tried
+
+
+def test_decorators_that_reword(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without `attach` the text is all there is: one that is not the contract's is found."""
+    text = ToolFailure.raised_for
+    server = hosts.new_server("decorated")
+
+    @server.tool()
+    @ToolErrors()
+    async def do() -> str:
+        RAN.append("do")
+        return ""
+
+    def raised_for(*args: Any) -> ToolFailure:
+        made = text(*args)
+        made.args = (f"{made.args[0]} Please retry.",)
+        return made
+
+    monkeypatch.setattr(ToolFailure, "raised_for", raised_for)
+    assert keys(inject(server)) == of("inject.text", FAILURES - {OUTPUT})
+
+
 def test_a_map_that_vouches_for_what_an_exception_holds() -> None:
     """A `safe=` attribute shows whatever stands in it: that is found, and not repeated."""
-    errors = ErrorMap()
-    errors.add(
-        injected_server.NotFound, code="NOT_FOUND", category="not_found", message="No {exc.item_id}.", safe=["item_id"]
-    )
-    done = inject(small(errors))
+    done = inject(injected_server.vouching())
     (finding,) = done.found.values()
     where = f"{injected_server.__name__}.NotFound"
     assert (finding.check, finding.where) == ("inject.leak", where)
@@ -313,18 +352,73 @@ def test_a_map_that_vouches_for_what_an_exception_holds() -> None:
 
 
 def test_a_redactor_without_rules() -> None:
-    """What no rule takes out is found in the answer of a mapped exception or protocol error, and in every log line."""
+    """What no rule takes out is found: in answers, wherever a template reads it, and in every log line."""
     configure_redaction(Redactor(()))
-    done = inject(small(injected_server.own_errors()))
-    assert keys(done) == {
-        *of("inject.leak", {"builtins.LookupError", "protocol error"}),
-        *of(
-            "inject.leak", {f"{fault}, log" for fault in ("builtins.LookupError", "protocol error", "secrets", "group")}
-        ),
-        *of("inject.leak", {"SystemExit, log", "stray CancelledError, log"}),
-        # The SDK's validator quotes the value, which is for the log only.
-        *of("inject.leak", {f"{OUTPUT}, log"} if HOST == "fastmcp3" else set()),
+    module = injected_server.__name__
+    told = {f"{module}.NotFound", f"{module}.Upstream", "json.JSONDecodeError", "protocol error"}
+    untold = {f"{module}.Busy", "builtins.UnicodeDecodeError"}
+    logged = {*told, *untold, "secrets", "group", "SystemExit", "stray CancelledError"}
+    # Some hosts' validators quote the value, which is for the log only.
+    found = keys(inject(small(injected_server.errors()))) - of("inject.leak", {f"{OUTPUT}, log"})
+    assert found == of("inject.leak", told | {f"{fault}, log" for fault in logged})
+
+
+def test_a_list_in_a_template() -> None:
+    """An attribute that is a list is planted as one."""
+    configure_redaction(Redactor(()))
+    assert ("inject.leak", "builtins.LookupError") in keys(inject(small(injected_server.own_errors())))
+
+
+def test_a_map_of_special_classes() -> None:
+    """A catch-all, groups and the host's own refusals come out as the map says; what it cannot speak for is named."""
+    errors = ErrorMap()
+    kinds = [Exception, type(Group("", [ValueError()])), ToolError, ValidationError, ProtocolError, ToolFailure]
+    for number, kind in enumerate(kinds):
+        errors.add(kind, code=f"CODE_{number}", category="internal", message="It said {exc.args}.")
+    done = inject(small(errors))
+    assert done.found == {}
+    module, name = ProtocolError.__module__, ProtocolError.__qualname__
+    special = "which the map is asked about only where an SDK raised it"
+    assert set(done.skipped) == {
+        "pydantic_core._pydantic_core.ValidationError, of which no instance can be made",
+        f"{module}.{name}, {special}",
+        f"iserror.failure.ToolFailure, {special}",
     }
+
+
+def test_a_map_that_speaks_for_every_exception() -> None:
+    """With a catch-all, whatever is raised comes out by its code, a group too."""
+    errors = ErrorMap()
+    errors.add(Exception, code="ANYTHING", category="internal", message="It failed.", retryable=True)
+    errors.add(LookupError, code="NO_ROW", category="internal", message="No row.")
+    assert inject(small(errors)).found == {}
+
+
+def test_a_server_that_answers_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that answers a fault, and nothing after it, is found at that fault."""
+
+    async def ping(session: Session) -> None:
+        monkeypatch.undo()
+        raise GoneError("died", "it stopped serving")
+
+    monkeypatch.setattr(Session, "ping", ping)
+    assert keys(inject(small())) == {("session.died", "crash")}
+
+
+@pytest.mark.anyio
+async def test_a_server_that_has_ended() -> None:
+    """Nothing is run on the loop of a server that has ended."""
+
+    async def work() -> None:
+        raise AssertionError("it ran")
+
+    async with memory(small()) as wire:
+        assert isinstance(wire, Memory)
+        await wire.started.wait()
+        wire.close()
+        await anyio.to_thread.run_sync(wire.thread.join)
+        with pytest.raises(GoneError):
+            await wire.inside(work, 5)
 
 
 def test_an_envelope_that_breaks_the_output_schema() -> None:
@@ -411,14 +505,13 @@ def test_exit_codes(command: Callable[..., int], capsys: pytest.CaptureFixture[s
     """0 for a clean server, 1 for a finding, which a baseline accepts; a sentence and 2 for one without a guard."""
     assert command("--json", f"{SERVER}:small") == 0
     assert json.loads(capsys.readouterr().out)["findings"] == []
-    accepted = str(tmp_path / "accepted.json")
-    assert command("--write-baseline", accepted, "--format", "github", f"{SERVER}:decorated") == 0
-    assert command("--format", "github", f"{SERVER}:decorated") == 1
-    assert "::error file=tests/injected_server.py,title=iserror inject.unguarded::forgotten: no guard" in (
-        capsys.readouterr().out
-    )
-    assert command("--json", "--baseline", accepted, f"{SERVER}:decorated") == 0
+    accepted, leaking = str(tmp_path / "accepted.json"), f"{SERVER}:vouching"
+    assert command("--write-baseline", accepted, "--format", "github", leaking) == 0
+    assert command("--json", "--baseline", accepted, leaking) == 0
     capsys.readouterr()
+    assert command("--format", "github", leaking) == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith("::error file=tests/injected_server.py,title=iserror inject.leak::do: password of a DSN")
     for arguments, said in (
         ([f"{SERVER}:bare"], "no tool has a guard: use guard.attach(server), and check again"),
         (["--", "true"], "faults are injected in memory only: name a server as module:object or file.py:object"),

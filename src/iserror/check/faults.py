@@ -92,10 +92,10 @@ def faults(
         full = InjectedError(plants.text)
     _plant(full, plants, ())
     yield _failure("secrets", full, maps)
-    crash = _failure("group", InjectedError(plants.text), maps)
-    leaves = [exc for exc in (crash.entry is None and mapped, crash.exception) if isinstance(exc, Exception)]
-    group = Group(plants.text, leaves)
-    yield _failure("group", group, maps) if _speaks(maps, group) else _as(crash, group)
+    crash = InjectedError(plants.text)
+    # A crash outweighs the rest, unless the map speaks for every exception.
+    leaves = [exc for exc in (mapped, crash) if isinstance(exc, Exception) and (exc is crash or not _find(maps, crash))]
+    yield _failure("group", Group(plants.text, leaves), maps)
     yield Fault("SystemExit", "INTERNAL_ERROR", exception=SystemExit(plants.everything))
     yield Fault("stray CancelledError", "INTERNAL_ERROR", exception=asyncio.CancelledError(plants.everything))
     yield Fault("protocol error", str(PROTOCOL_CODE), "protocol", exception=_protocol_error(plants.clean))
@@ -114,18 +114,8 @@ def _failure(name: str, exc: BaseException, maps: Sequence[ErrorMap], safe: tupl
     return Fault(name, code, exception=exc, entry=entry, safe=safe)
 
 
-def _as(fault: Fault, exc: BaseException) -> Fault:
-    return Fault(fault.name, fault.code, exception=exc, entry=fault.entry)
-
-
 def _find(maps: Sequence[ErrorMap], exc: BaseException) -> Entry | None:
     return next((entry for errors in maps if (entry := errors.find(exc)) is not None), None)
-
-
-def _speaks(maps: Sequence[ErrorMap], group: BaseException) -> bool:
-    """Whether the map means groups, and not only every exception."""
-    entry = _find(maps, group)
-    return entry is not None and entry is not _find(maps, Exception())
 
 
 def _breaks(schema: Mapping[str, Any], value: object) -> bool:

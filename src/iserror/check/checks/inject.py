@@ -11,6 +11,7 @@ import logging
 import re
 import tempfile
 import unicodedata
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 MAX_TEXT: Final = 2_000
 _POLL: Final = 0.005
-_LOGGED_WITHIN: Final = 2.0
+_LOGGED_WITHIN: Final = 5.0
 """Seconds for the line of a cancelled call, which no answer waits for."""
 
 
@@ -71,7 +72,11 @@ class Injection:
     def running(self) -> Iterator[None]:
         """Log to a folder of its own, and put everything back in the end."""
         before = State.file, State.stderr, State.level, State.configured
-        with tempfile.TemporaryDirectory(prefix="iserror-inject-", ignore_cleanup_errors=True) as folder:
+        with (
+            tempfile.TemporaryDirectory(prefix="iserror-inject-", ignore_cleanup_errors=True) as folder,
+            warnings.catch_warnings(),  # made errors, they would come out of a host in the place of a result
+        ):
+            warnings.simplefilter("ignore")
             self.log = Path(folder) / "inject.jsonl"
             self.log.touch(0o600)
             self.sink = FileSink(self.log)
@@ -99,9 +104,6 @@ class Injection:
                 audit.skip("fault injection, since its body cannot be replaced (a proxy, or made for each call)", name)
                 continue
             is_guarded = is_guarded or place.is_guarded
-            if not place.is_guarded:
-                audit.add("inject.unguarded", "no guard runs when it is called", name)
-                continue
             arguments = self.arguments.get(name, fitting(tool["inputSchema"]))
             if arguments is None:
                 audit.skip("fault injection, since no arguments fit its schema: give some with --call", name)
@@ -285,9 +287,8 @@ class _Judge:
             if envelope.get(key) != value
         ]:
             self.add("inject.code", "; ".join(wrong))
-        content = answer.result.get("content")
         texts = answer.texts
-        if texts != [failure.text] or not isinstance(content, list) or len(content) != 1:
+        if texts != [failure.text]:
             self.add("inject.text", f"not the envelope's text alone: {self._shown(answer)}")
         else:
             self._look_at_bounds(texts[0])
