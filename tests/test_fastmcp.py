@@ -197,6 +197,17 @@ async def test_renamed_arguments_that_do_not_fit(given: dict[str, Any], message:
     assert scenarios.failed("get", *parts)[0] == await result_of(server, "get", given)
 
 
+async def test_a_renamed_tool_whose_result_cannot_be_serialised() -> None:
+    """What the host cannot make a result of is the tool's output, through a renamed tool too, and took effect."""
+
+    def make() -> str:
+        return object()  # type: ignore[return-value]
+
+    server = guarded()
+    server.add_tool(Tool.from_tool(Tool.from_function(make), name="get"))
+    assert "INVALID_OUTPUT" == hosts.failure_of(await result_of(server, "get", {}))["code"]
+
+
 @pytest.mark.parametrize("where", ["before", "inside", "after", "inside-guarded"])
 async def test_a_transform_function(where: str, lines: Lines) -> None:
     """What a transform function raises, and what comes through its `forward`, is mapped and logged once."""

@@ -116,6 +116,9 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("target", metavar="TARGET", nargs="?", help="http(s)://..., module:object or file.py:object")
     check.add_argument("--call", metavar="TOOL={...}", type=_call, action="append", default=[], help="call this tool")
     check.add_argument("--read-only", action="store_true", help="call the tools that say that they only read")
+    check.add_argument(
+        "--inject", action="store_true", help="make each tool of a guarded server in memory fail; no tool's body runs"
+    )
     check.add_argument("--timeout", metavar="S", type=_seconds, default=30.0, help="for each request (default 30)")
     check.add_argument("--baseline", metavar="FILE", type=Path, help="accept the findings in this file")
     check.add_argument("--write-baseline", metavar="FILE", type=Path, help="write the findings there, for --baseline")
@@ -374,10 +377,15 @@ def _check(options: argparse.Namespace) -> int:
 
     if options.json and options.format is not None:
         raise ValueError("give --json or --format, not both")
+    if options.inject:
+        if options.read_only:
+            raise ValueError("give --inject or --read-only, not both")
+        # Spans of failures that are none would page someone, too.
+        os.environ.setdefault("OTEL_SDK_DISABLED", "true")
     render_outcome = output.renderer("json" if options.json else options.format or "table")
     accepted = baseline.read(options.baseline) if options.baseline is not None else set()
     what = target.parse(options.target, options.server)
-    asked = audit.Options(options.timeout, tuple(options.call), options.read_only)
+    asked = audit.Options(options.timeout, tuple(options.call), options.read_only, options.inject)
     # A CI job that is cancelled must not leave a server behind either.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

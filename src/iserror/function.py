@@ -54,18 +54,18 @@ class Options:
 
 def options_of(fn: object) -> Options | None:
     """The options of a guarded function, of one that `functools.wraps` it, or of the bare one underneath."""
-    found = getattr(_core(fn), MARK, None)
+    found = getattr(core(fn), MARK, None)
     return found if isinstance(found, Options) else None
 
 
 def is_guarded(fn: object) -> bool:
     """Whether calling this calls a guard's wrapper first (and it did not only copy a wrapper's attributes)."""
-    core = _core(fn)
-    options = options_of(core)
-    return options is not None and options.wrapper is core
+    inner = core(fn)
+    options = options_of(inner)
+    return options is not None and options.wrapper is inner
 
 
-def _core(fn: Any) -> Any:
+def core(fn: Any) -> Any:
     """The function that runs when `fn` is called: inside partials, bound methods and callable objects."""
     if type(fn) is FunctionType:
         return fn
@@ -122,11 +122,8 @@ def _body_of(fn: Any, guard: ToolErrors | None) -> Any:
 
 def wrap(fn: Callable[..., Any], options: Options) -> Callable[..., Any]:
     """Wrap a function by its kind, so that every host sees what it saw before."""
-    kind = _core(fn)
-    name = getattr(fn, "__name__", None) or getattr(kind, "__name__", None) or type(fn).__name__
-    if name == "__call__":
-        name = type(fn).__name__
-
+    kind = core(fn)
+    name = name_of(fn)
     run = fn
     if options.idempotency_key is not None:
         from iserror.idempotency.keyed import keyed
@@ -144,11 +141,22 @@ def wrap(fn: Callable[..., Any], options: Options) -> Callable[..., Any]:
     else:
         wrapper = _sync_wrapper(run, options, name)
 
-    functools.update_wrapper(wrapper, fn)
-    if not hasattr(fn, "__name__"):
-        _name_after(wrapper, fn, kind, name)
+    like(wrapper, fn)
     setattr(wrapper, MARK, replace(options, wrapper=wrapper))
     return wrapper
+
+
+def name_of(fn: Any) -> str:
+    """What hosts call a function, or what is called like one."""
+    name: str | None = getattr(fn, "__name__", None) or getattr(core(fn), "__name__", None)
+    return name if name and name != "__call__" else type(fn).__name__
+
+
+def like(wrapper: Any, fn: Any) -> None:
+    """Make a wrapper look like the function that it wraps."""
+    functools.update_wrapper(wrapper, fn)
+    if not hasattr(fn, "__name__"):
+        _name_after(wrapper, fn, core(fn), name_of(fn))
 
 
 def _name_after(wrapper: Any, fn: Any, kind: Any, name: str) -> None:

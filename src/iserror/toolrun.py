@@ -103,7 +103,7 @@ class Views:
     def _make(self, host: ToolHost, tool: Any, guard: ToolErrors | None) -> Any:
         seen = _with_body(tool, guard)
         # A class of the user's may keep state on the object: its own method runs on the tool itself.
-        runner = seen if _is_the_hosts(type(tool)) else tool
+        runner = seen if is_the_hosts(type(tool)) else tool
         inner = getattr(runner, host.run)
         options, body = _body(seen)
         layer = Layer(host, seen, guard.errors if guard is not None else None, options, body, host.delegates(tool))
@@ -135,12 +135,13 @@ def _with_body(tool: Any, guard: ToolErrors | None) -> Any:
         fields["parent_tool"] = _with_body(fields["parent_tool"], guard)
     fn = fields.get("fn")
     # fastmcp's transformed tools forward through a function of its own, which is nobody's body.
-    if fn is not None and not _is_the_hosts(fn):
+    if fn is not None and not is_the_hosts(fn):
         fields["fn"] = body_of(fn, guard)
     return copy
 
 
-def _is_the_hosts(thing: Any) -> bool:
+def is_the_hosts(thing: Any) -> bool:
+    """Whether a class or function is one of the hosts' own."""
     return str(getattr(thing, "__module__", "")).startswith(("mcp.server.", "fastmcp."))
 
 
@@ -269,7 +270,9 @@ def _problem(call: Call, layer: Layer, exc: BaseException) -> Problem | BaseExce
     seconds = host.time_limit(exc, layer.tool)
     if seconds is not None:
         return timeout(exc, seconds)
-    if isinstance(exc, _BAD_OUTPUT) and (call.returned or raised_below(exc, "convert_result")):
+    # A transformed tool of fastmcp runs its parent as that is, so that `returned` says nothing of a bare function.
+    converting = raised_below(exc, "convert_result")
+    if (converting and raised_by_sdk(exc)) or (isinstance(exc, _BAD_OUTPUT) and (call.returned or converting)):
         return invalid_output(exc)
     if not call.entered:
         refused = host.argument_error(exc)

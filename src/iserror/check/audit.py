@@ -6,16 +6,17 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import anyio
 
 from iserror.check.checks import arguments, channels, coverage, leaks, results
+from iserror.check.checks.inject import Injection
 from iserror.check.finding import Finding
-from iserror.check.session import Answer, NotSpokenError, Session, revisions
+from iserror.check.session import Answer, NotSpokenError, Session, Step, revisions
 from iserror.check.target import Target, quiet
 from iserror.check.wire import CannotRunError, GoneError, Wire
 from iserror.failure import safe_line, safe_name
@@ -33,11 +34,13 @@ class Options:
         timeout: Seconds for each request.
         calls: Tools to call, with their arguments.
         read_only: Whether to call the tools that are annotated `readOnlyHint` too.
+        inject: Whether to inject faults instead, into a server in memory; `calls` are arguments then, no body runs.
     """
 
     timeout: float = 30.0
     calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     read_only: bool = False
+    inject: bool = False
 
 
 @dataclass
@@ -78,13 +81,8 @@ class Audit:
         channels.look(self, answer, tool)
 
 
-@dataclass(frozen=True)
-class Step:
-    """One part of a check, after which another connection can go on."""
-
-    label: str
-    tool: str
-    run: Callable[[Session], Awaitable[None]]
+Plan: TypeAlias = Callable[[Session, Options, Audit], Awaitable[list[Step]]]
+"""What to do in a revision."""
 
 
 def check(target: Target, options: Options, progress: Callable[[str], None] = lambda text: None) -> Audit:
@@ -96,16 +94,24 @@ def check(target: Target, options: Options, progress: Callable[[str], None] = la
         progress: Called with one line before each step.
 
     Raises:
-        CannotRunError: The server cannot be started or reached, or speaks none of the client library's revisions.
+        CannotRunError: The server cannot be started or reached, or speaks none of the client library's revisions; or
+            faults are to be injected, and it is not in memory or has no guard.
     """
     audit = Audit()
+    plan: Plan = partial(_plan, target)
+    injecting: AbstractContextManager[None] = nullcontext()
+    if options.inject:
+        if target.kind != "memory":
+            raise CannotRunError("faults are injected in memory only: name a server as module:object or file.py:object")
+        injection = Injection(target.server, options)
+        plan, injecting = partial(_plan_injection, injection), injection.running()
     inside = quiet() if target.kind == "memory" else nullcontext()
     disabled = logging.root.manager.disable
     try:
-        with inside:
+        with inside, injecting:
             if target.kind == "memory":
                 logging.disable()
-            anyio.run(_check, target, options, audit, progress)
+            anyio.run(_check, target, options, audit, progress, plan)
     except asyncio.CancelledError:  # of an interrupt, on Python 3.10
         raise KeyboardInterrupt from None
     finally:
@@ -115,12 +121,14 @@ def check(target: Target, options: Options, progress: Callable[[str], None] = la
     return audit
 
 
-async def _check(target: Target, options: Options, audit: Audit, progress: Callable[[str], None]) -> None:
+async def _check(target: Target, options: Options, audit: Audit, progress: Callable[[str], None], plan: Plan) -> None:
     before = False
     for revision in revisions():
         audit.revision = revision
         known = len(audit.revisions)
-        if not await _check_revision(target, options, audit, progress, revision):
+        if not await _check_revision(target, options, audit, progress, plan, revision):
+            break
+        if options.inject and audit.revisions:  # what becomes of a failure does not depend on the revision
             break
         if len(audit.revisions) > known and not before and audit.revision < STATELESS_REVISION:
             before = True
@@ -128,7 +136,7 @@ async def _check(target: Target, options: Options, audit: Audit, progress: Calla
 
 
 async def _check_revision(
-    target: Target, options: Options, audit: Audit, progress: Callable[[str], None], revision: str
+    target: Target, options: Options, audit: Audit, progress: Callable[[str], None], plan: Plan, revision: str
 ) -> bool:
     """Check one revision; False if there is no use in trying another."""
     steps: deque[Step] | None = None
@@ -149,7 +157,7 @@ async def _check_revision(
                     audit.revisions.append(session.revision)
                     leaks.look(audit, first, "")
                     label = "tools/list"
-                    steps = deque(await _plan(session, options, audit, target))
+                    steps = deque(await plan(session, options, audit))
                 while steps:
                     step = steps.popleft()
                     label, tool = step.label, step.tool
@@ -195,14 +203,24 @@ def _look_at(wire: Wire, audit: Audit) -> None:
         leaks.look(audit, Answer(notice), "")
 
 
-async def _plan(session: Session, options: Options, audit: Audit, target: Target) -> list[Step]:
-    """What to do in this revision. Whatever may end the connection comes last."""
+async def _tools(session: Session, audit: Audit) -> list[dict[str, Any]]:
     tools, answers, wrong = await session.list_tools()
     for answer in answers:
         leaks.look(audit, answer, "")
     if wrong:
         audit.add("session.tools_list", f"tools/list: {wrong}")
     audit.tools = max(audit.tools, len(tools))
+    return tools
+
+
+async def _plan_injection(injection: Injection, session: Session, options: Options, audit: Audit) -> list[Step]:
+    """The faults to inject into each tool."""
+    return await injection.steps(session, audit, await _tools(session, audit))
+
+
+async def _plan(target: Target, session: Session, options: Options, audit: Audit) -> list[Step]:
+    """What to do in this revision. Whatever may end the connection comes last."""
+    tools = await _tools(session, audit)
     steps = [Step(label, "", partial(run, audit)) for label, run in channels.STEPS]
     # A server that does not validate shows it where that does least harm.
     for tool in sorted(tools, key=lambda tool: not results.is_read_only(tool)):

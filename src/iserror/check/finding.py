@@ -156,6 +156,43 @@ CHECKS: Final[Mapping[str, Check]] = {
         "Withhold exception texts; `guard.attach(server)` does.",
         _SECURITY,
     ),
+    # --- inject: only with --inject, after a failure that the check made
+    "inject.unguarded": Check(
+        "error",
+        "No guard runs when the tool is called, so that its failures go out as the host has them.",
+        "`guard.attach(server)`, which takes in every tool, or `@guard` below the decorator that registers this one.",
+        _TOOLS,
+    ),
+    "inject.channel": Check(
+        "error",
+        "A failure took another channel than its kind has, or a call was answered that its client had cancelled.",
+        "Look for what stands between guard and client: a handler, or a guard's method, that was replaced.",
+        _TOOLS,
+    ),
+    "inject.code": Check(
+        "error",
+        "The envelope is missing, or says something else than the map: code, category, outcome, whether to repeat.",
+        "Look for what changes results behind the guard, and for another map than the one that was meant.",
+        _TOOLS,
+    ),
+    "inject.text": Check(
+        "error",
+        "The text is not the envelope's, too long, or holds characters that hide text or end sessions.",
+        "Leave the text of an error result as the guard made it.",
+        _TOOLS,
+    ),
+    "inject.leak": Check(
+        "error",
+        "A secret that was planted in an exception came out: in the answer, or unredacted in the log.",
+        "Take the attribute out of the map's `safe=`, and leave the redactor's rules in.",
+        _SECURITY,
+    ),
+    "inject.log": Check(
+        "error",
+        "An operator who looks up the request id does not find one line with the whole traceback.",
+        "Look for what takes lines or exceptions away between the guard and the log.",
+        _SECURITY,
+    ),
     "stdout.noise": Check(
         "error",
         "On stdio, stdout is the protocol: anything else there breaks clients.",

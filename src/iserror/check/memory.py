@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from typing import Any, TypeVar
 
 import anyio
 
 from iserror.check.wire import GRACE, GoneError, Wire
+
+R = TypeVar("R")
 
 
 def lowlevel_of(server: Any) -> Any:
@@ -26,7 +28,9 @@ def lowlevel_of(server: Any) -> Any:
     return getattr(server, "_mcp_server", None) or getattr(server, "_lowlevel_server", None)
 
 
-class _Memory(Wire):
+class Memory(Wire):
+    """The connection to it."""
+
     name = "memory"
 
     def __init__(self, server: Any) -> None:
@@ -46,6 +50,19 @@ class _Memory(Wire):
     def close(self) -> None:
         if self.requests is not None:
             self._there(self.requests.close)
+
+    async def inside(self, work: Callable[[], Coroutine[Any, Any, R]], seconds: float) -> R:
+        """Run something on the server's own event loop.
+
+        Raises:
+            GoneError: The loop has ended, or did not answer within so many seconds.
+        """
+        await self.started.wait()
+        if self.there is None or not self.thread.is_alive():
+            raise GoneError("died", "it stopped serving")
+        with anyio.move_on_after(seconds):
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), self.there))
+        raise GoneError("timeout", f"its event loop did not answer within {seconds:g} s")
 
     def _there(self, function: Any, *arguments: Any) -> None:
         assert self.there is not None
@@ -107,7 +124,7 @@ def _parsed(data: bytes) -> Any:
 @contextlib.asynccontextmanager
 async def memory(server: Any) -> AsyncIterator[Wire]:
     """Serve a server object and connect to it."""
-    wire = _Memory(server)
+    wire = Memory(server)
     try:
         yield wire
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -135,6 +135,9 @@ class Session:
         Raises:
             GoneError: None came in time, or the connection ended.
         """
+        return await self._exchange(*self._request(method, params))
+
+    def _request(self, method: str, params: Mapping[str, Any] | None) -> tuple[bytes, dict[str, str]]:
         self._id += 1
         sent = dict(params or {})
         if self.is_stateless:
@@ -144,11 +147,29 @@ class Session:
                 f"{_META}clientCapabilities": {},
             }
         message = {"jsonrpc": "2.0", "id": self._id, "method": method, "params": sent}
-        return await self._exchange(json.dumps(message).encode(), self._headers(method, sent))
+        return json.dumps(message).encode(), self._headers(method, sent)
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Answer:
         """Call a tool."""
         return await self.ask("tools/call", {"name": tool, "arguments": arguments})
+
+    async def start(self, tool: str, arguments: Mapping[str, Any]) -> None:
+        """Call a tool without waiting: what comes back is a stray."""
+        await self.wire.send(*self._request("tools/call", {"name": tool, "arguments": arguments}))
+
+    async def cancel(self) -> None:
+        """Cancel the request that was sent last."""
+        params = {"requestId": self._id}
+        message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+        await self.wire.send(json.dumps(message).encode(), self._headers("notifications/cancelled", params))
+
+    async def ping(self) -> None:
+        """See that the server answers.
+
+        Raises:
+            GoneError: It does not.
+        """
+        await self.ask("server/discover" if self.is_stateless else "ping")
 
     async def send_raw(self, data: bytes) -> None:
         """Send bytes that are no message."""
@@ -205,3 +226,12 @@ class Session:
                 return tools, answers, "a cursor that came before, or is no string"
             seen.add(cursor)
         return tools, answers, f"more than {MAX_PAGES} pages"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One part of a check, after which another connection can go on."""
+
+    label: str
+    tool: str
+    run: Callable[[Session], Awaitable[None]]

@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from iserror.attempt import attempt
 from iserror.check.session import Answer, Session
 from iserror.client.outcome import ProtocolFailed, Succeeded, ToolFailed
+from iserror.schema import schema_error
 from iserror.wire import RESULT_REVISION
 
 if TYPE_CHECKING:
@@ -92,6 +94,96 @@ def broken(schema: Mapping[str, Any], canary: str) -> Iterator[tuple[str, dict[s
         for how, value in _out_of_range(kind, canary, number):
             mark = str(abs(value)) if isinstance(value, int) else canary
             yield f"{name} {how}", {**beside, name: value}, mark
+
+
+def fitting(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The fewest arguments that a schema allows, from its own examples where it has some; None where none are found."""
+    made = attempt(_fitting, None, schema, schema, 0)
+    return made if isinstance(made, dict) and schema_error(schema, made) is None else None
+
+
+def example(schema: Mapping[str, Any]) -> list[Any]:
+    """The schema's own first example, or its default; nothing where it has neither."""
+    examples = schema.get("examples")
+    if isinstance(examples, list) and examples:
+        return examples[:1]
+    return [schema["default"]] if "default" in schema else []
+
+
+def _fitting(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Any:
+    """A value that fits, if it is not too special."""
+    if said := example(schema):
+        return said[0]
+    if depth > MAX_DEPTH:
+        raise RecursionError
+    for option in islice(_alternatives(schema, root, 0), MAX_ALTERNATIVES):
+        if said := [*example(option), *option.get("enum", ())[:1], *([option["const"]] if "const" in option else ())]:
+            return said[0]
+        (kind, *_) = [option["type"]] if isinstance(option.get("type"), str) else option.get("type", ["null"])
+        if kind == "object":
+            properties = option.get("properties", {})
+            names = option.get("required", ())
+            return {name: _fitting(properties.get(name, {}), root, depth + 1) for name in names}
+        if kind == "array":
+            return [_fitting(option.get("items", {}), root, depth + 1)] * option.get("minItems", 0)
+        values = _SCALARS.get(kind, ())
+        if kind in ("integer", "number"):
+            values = (*values, *(option[key] + step for key, step in _LIMITS.items() if key in option))
+        elif kind == "string":
+            values = (*values, "x" * option.get("minLength", 0))
+        for value in values:
+            if schema_error(option, value) is None and _is_formatted(option.get("format"), value):
+                return value
+    return None
+
+
+MAX_DEPTH: Final = 8
+
+_LIMITS: Final = {"minimum": 0, "exclusiveMinimum": 1, "maximum": 0, "exclusiveMaximum": -1, "multipleOf": 0}
+
+_FORMATS: Final = {
+    "date-time": "2026-01-01T00:00:00Z",
+    "date": "2026-01-01",
+    "time": "00:00:00Z",
+    "duration": "PT1S",
+    "email": "a@example.com",
+    "uri": "https://example.com/",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+}
+_SCALARS: Final[Mapping[str, tuple[Any, ...]]] = {
+    "string": (
+        *("x", *_FORMATS.values()),
+        # What patterns ask for.
+        *(
+            "1",
+            "12",
+            "123",
+            "1234",
+            "2026-01",
+            "00:00",
+            "1.0.0",
+            "A",
+            "AB",
+            "EUR",
+            "INV-1",
+            "INV-0001",
+            "#000000",
+            "a-b",
+        ),
+        *("/x", "a.txt", "+15550100", "0" * 8, "0" * 16, "0" * 32, "0" * 40, "0" * 64),
+    ),
+    "integer": (1, 0, -1),
+    "number": (1, 0, -1, 0.5),
+    "boolean": (False, True),
+    "null": (None,),
+}
+
+
+def _is_formatted(name: object, value: object) -> bool:
+    """Whether a text has the form that a schema names; jsonschema does not look."""
+    return name not in _FORMATS or value == _FORMATS[str(name)]
 
 
 def _opened(kind: Any, schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:

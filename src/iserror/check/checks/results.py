@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from iserror.attempt import attempt
+from iserror.check.checks.arguments import example
 from iserror.check.session import Answer, Session
 from iserror.client.outcome import Succeeded, ToolFailed
 from iserror.returned import looks_like_an_error
@@ -71,13 +72,10 @@ def _example(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     for name in required if isinstance(required, list) else ():
         kind = properties.get(name)
         kind = kind if isinstance(kind, Mapping) else {}
-        examples = kind.get("examples")
-        if isinstance(examples, list) and examples:
-            arguments[name] = examples[0]
-        elif "default" in kind:
-            arguments[name] = kind["default"]
-        else:
+        said = example(kind)
+        if not said:
             return None
+        arguments[name] = said[0]
     return arguments
 
 
