@@ -20,9 +20,9 @@ class Async(Statuses):
     library: ModuleType
 
     async def post(  # type: ignore[override]
-        self, url: str, *, timeout: float = 5, proxy: str | None = None, verify: bool = True
+        self, url: str, *, connect: float = 5, read: float = 5, proxy: str | None = None, verify: bool = True
     ) -> None:
-        options: Any = {"trust_env": False, "timeout": timeout, "proxy": proxy, "verify": trust(verify)}
+        options: Any = {"trust_env": False, "timeout": self.library.Timeout(5, connect=connect, read=read), "proxy": proxy, "verify": trust(verify)}
         async with self.library.AsyncClient(follow_redirects=True, max_redirects=3, **options) as client:
             (await client.post(url, content=self.body)).raise_for_status()
 
@@ -70,8 +70,8 @@ class Async(Statuses):
 class Sync(Phases):
     library: ModuleType
 
-    def post(self, url: str, *, timeout: float = 5, proxy: str | None = None, verify: bool = True) -> None:
-        options: Any = {"trust_env": False, "timeout": timeout, "proxy": proxy, "verify": trust(verify)}
+    def post(self, url: str, *, connect: float = 5, read: float = 5, proxy: str | None = None, verify: bool = True) -> None:
+        options: Any = {"trust_env": False, "timeout": self.library.Timeout(5, connect=connect, read=read), "proxy": proxy, "verify": trust(verify)}
         with self.library.Client(follow_redirects=True, max_redirects=3, **options) as client:
             client.post(url, content=self.body).raise_for_status()
 
