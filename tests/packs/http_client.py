@@ -95,7 +95,6 @@ class Phases:
         [
             # Some clients tell an answer that is no HTTP from none, or a loop from another answer that is no use.
             (b"no HTTP at all\r\n\r\n", {"CONNECTION_LOST", "UPSTREAM_INVALID_RESPONSE"}),
-            (response(200, "content-encoding: gzip\r\n"), {"UPSTREAM_INVALID_RESPONSE"}),
             (LOOP, {"UPSTREAM_ERROR", "UPSTREAM_INVALID_RESPONSE"}),
         ],
     )
@@ -111,6 +110,16 @@ class Phases:
         """What cannot be sent is the tool's own mistake."""
         said = self.said(lines, f"gopher://{CANARY}/")
         assert (said.code, said.outcome, said.retryable) == ("REQUEST_INVALID", "not_applied", False)
+
+
+class Decoding(Phases):
+    """And of a client that decodes what it reads."""
+
+    def test_wrong_encoding(self, lines: Lines) -> None:
+        """An answer that cannot be decoded is one that the tool cannot use; what the server did is unknown."""
+        with serving(Upstream(response(200, "content-encoding: gzip\r\n"))) as upstream:
+            said = self.said(lines, upstream.url)
+        assert (said.code, said.outcome, said.retryable) == ("UPSTREAM_INVALID_RESPONSE", "unknown", False)
 
 
 class Statuses(Phases):

@@ -11,7 +11,7 @@ import pytest
 import iserror
 from tests.conftest import Lines
 from tests.packs.failing import CANARY, failure
-from tests.packs.http_client import HEAD, Statuses, missing, trust
+from tests.packs.http_client import HEAD, Decoding, Statuses, missing, trust
 from tests.packs.upstream import Upstream, response, serving
 
 PACK = iserror.packs.aiohttp
@@ -20,11 +20,18 @@ PACK = iserror.packs.aiohttp
 # https://docs.aiohttp.org/en/stable/client_advanced.html#graceful-shutdown: of TLS it closes sockets after its session.
 @pytest.mark.filterwarnings("ignore:.*_SelectorTransport.__del__:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore:.*socket.socket:pytest.PytestUnraisableExceptionWarning")
-class TestAiohttp(Statuses):
+class TestAiohttp(Decoding, Statuses):
     pack = PACK
 
     async def post(  # type: ignore[override]
-        self, url: str, *, connect: float = 5, read: float = 5, proxy: str | None = None, verify: bool = True, **settings: Any
+        self,
+        url: str,
+        *,
+        connect: float = 5,
+        read: float = 5,
+        proxy: str | None = None,
+        verify: bool = True,
+        **settings: Any,
     ) -> None:
         times = settings.pop("times", None) or aiohttp.ClientTimeout(sock_connect=connect, sock_read=read)
         async with aiohttp.ClientSession(timeout=times) as client:
@@ -120,7 +127,9 @@ class TestAiohttp(Statuses):
         assert missing(PACK) == {"asyncio.exceptions.TimeoutError"}  # Python 3.10's
         errors = aiohttp.client_exceptions
         known = {
-            name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, errors.ClientError)
+            name
+            for name, value in vars(errors).items()
+            if isinstance(value, type) and issubclass(value, errors.ClientError)
         }
         named = {name.rpartition(".")[2] for name in PACK.rows}
         assert known - named == {"ClientError"}

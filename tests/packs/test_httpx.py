@@ -12,17 +12,22 @@ import pytest
 import iserror
 from tests.conftest import Lines
 from tests.packs.failing import CANARY, failure
-from tests.packs.http_client import HEAD, Phases, Statuses, missing, trust
+from tests.packs.http_client import HEAD, Decoding, Statuses, missing, trust
 from tests.packs.upstream import Upstream, response, serving
 
 
-class Async(Statuses):
+class Async(Decoding, Statuses):
     library: ModuleType
 
     async def post(  # type: ignore[override]
         self, url: str, *, connect: float = 5, read: float = 5, proxy: str | None = None, verify: bool = True
     ) -> None:
-        options: Any = {"trust_env": False, "timeout": self.library.Timeout(5, connect=connect, read=read), "proxy": proxy, "verify": trust(verify)}
+        options: Any = {
+            "trust_env": False,
+            "timeout": self.library.Timeout(5, connect=connect, read=read),
+            "proxy": proxy,
+            "verify": trust(verify),
+        }
         async with self.library.AsyncClient(follow_redirects=True, max_redirects=3, **options) as client:
             (await client.post(url, content=self.body)).raise_for_status()
 
@@ -31,7 +36,9 @@ class Async(Statuses):
         timeout, limits = self.library.Timeout(5, pool=0.05), self.library.Limits(max_connections=1)
 
         async def full_pool(url: str) -> None:
-            async with self.library.AsyncClient(trust_env=False, verify=trust(True), timeout=timeout, limits=limits) as client:
+            async with self.library.AsyncClient(
+                trust_env=False, verify=trust(True), timeout=timeout, limits=limits
+            ) as client:
                 async with client.stream("GET", url):
                     await client.post(url, content=CANARY)
 
@@ -67,11 +74,18 @@ class Async(Statuses):
         assert request - named == {"HTTPError", "RequestError", "ProtocolError"}
 
 
-class Sync(Phases):
+class Sync(Decoding):
     library: ModuleType
 
-    def post(self, url: str, *, connect: float = 5, read: float = 5, proxy: str | None = None, verify: bool = True) -> None:
-        options: Any = {"trust_env": False, "timeout": self.library.Timeout(5, connect=connect, read=read), "proxy": proxy, "verify": trust(verify)}
+    def post(
+        self, url: str, *, connect: float = 5, read: float = 5, proxy: str | None = None, verify: bool = True
+    ) -> None:
+        options: Any = {
+            "trust_env": False,
+            "timeout": self.library.Timeout(5, connect=connect, read=read),
+            "proxy": proxy,
+            "verify": trust(verify),
+        }
         with self.library.Client(follow_redirects=True, max_redirects=3, **options) as client:
             client.post(url, content=self.body).raise_for_status()
 
@@ -91,7 +105,10 @@ class TestHttpx2(Async):
         """An answer that is no stream of events is one that the tool cannot use."""
 
         async def events(url: str) -> None:
-            async with httpx2.AsyncClient(trust_env=False, verify=trust(True)) as client, client.stream("GET", url) as answer:
+            async with (
+                httpx2.AsyncClient(trust_env=False, verify=trust(True)) as client,
+                client.stream("GET", url) as answer,
+            ):
                 async for _ in httpx2.EventSource(answer):
                     pass
 

@@ -14,7 +14,7 @@ from urllib3.util import Retry
 import iserror
 from tests.conftest import Lines
 from tests.packs.failing import CANARY, failure
-from tests.packs.http_client import HEAD, Phases, Statuses, missing, trust
+from tests.packs.http_client import HEAD, Decoding, Statuses, missing, trust
 from tests.packs.upstream import Upstream, free_port, response, serving
 
 ONCE = Retry(total=None, connect=0, read=0, other=0, redirect=3)
@@ -39,10 +39,12 @@ def session(*, verify: bool = True, **settings: Any) -> requests.Session:
 
 
 @pytest.mark.filterwarnings("ignore:Unverified HTTPS request")  # what `verify=False` is for
-class TestRequests(Statuses):
+class TestRequests(Decoding, Statuses):
     pack = iserror.packs.requests
 
-    def post(self, url: str, *, connect: float = 5, read: float = 5, proxy: str | None = None, verify: bool = True) -> None:
+    def post(
+        self, url: str, *, connect: float = 5, read: float = 5, proxy: str | None = None, verify: bool = True
+    ) -> None:
         with session(verify=verify) as client:
             proxies = {"https": proxy} if proxy else None
             client.post(url, data=self.body, timeout=(connect, read), proxies=proxies).raise_for_status()
@@ -83,9 +85,7 @@ class TestRequests(Statuses):
 
         once = {"total": 1, "allowed_methods": None}
         with serving(Upstream(response(503))) as upstream:
-            said = failure(
-                self.pack, lines, lambda: repeating(upstream.url, Retry(status_forcelist=[503], **once))
-            )
+            said = failure(self.pack, lines, lambda: repeating(upstream.url, Retry(status_forcelist=[503], **once)))
         assert len(upstream.requests) == 2
         assert (said.code, said.outcome) == ("UPSTREAM_ERROR", "unknown")
         for ends, code in (("close", "CONNECTION_LOST"), ("stall", "UPSTREAM_TIMEOUT")):
@@ -120,10 +120,12 @@ class TestRequests(Statuses):
 
 
 @pytest.mark.filterwarnings("ignore:Unverified HTTPS request")  # what `verify=False` is for
-class TestUrllib3(Phases):
+class TestUrllib3(Decoding):
     pack = iserror.packs.urllib3
 
-    def post(self, url: str, *, connect: float = 5, read: float = 5, proxy: str | None = None, verify: bool = True) -> None:
+    def post(
+        self, url: str, *, connect: float = 5, read: float = 5, proxy: str | None = None, verify: bool = True
+    ) -> None:
         pool: Any = urllib3.ProxyManager(proxy) if proxy else urllib3.PoolManager(ssl_context=trust(verify))
         with pool:
             pool.request("POST", url, body=self.body, timeout=urllib3.Timeout(connect=connect, read=read), retries=ONCE)
