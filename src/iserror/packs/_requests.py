@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 from iserror.packs import codes
@@ -28,30 +28,29 @@ _CAUSES: Final = {
 }
 
 
-def _inside(exc: Any) -> Iterator[Any]:
-    """The exception and those that it was made of."""
-    for _ in range(6):
-        if not isinstance(exc, BaseException):
-            return
-        yield exc
-        reason = getattr(exc, "reason", None)  # of a MaxRetryError; a text in an ssl.SSLError
-        inner = [arg for arg in (*exc.args, reason) if isinstance(arg, BaseException)]
-        exc = inner[-1] if inner else exc.__cause__
-
-
 def _cause(exc: BaseException) -> str | None:
-    links = list(_inside(exc))[::-1]
-    if any(map(phase_of, links)):
-        return "TLS" if any(map(is_tls, links)) or _is(links, "SSLError") else "connecting"
-    return next((name for link in links for name in _names(link) if name in _CAUSES), None)
+    links = _inside(exc)
+    if phase_of(links[-1]):
+        tls = is_tls(links[-1]) or any(cls.__name__ == "SSLError" for cls in type(links[-1]).__mro__)
+        return "TLS" if tls else "connecting"
+    return next(filter(None, map(_known, map(type, reversed(links)))), None)
 
 
-def _is(links: list[Any], name: str) -> bool:
-    return any(name in _names(link) for link in links)
+def _inside(exc: Any) -> list[Any]:
+    """The exception and those that it was made of, the innermost last."""
+    links = []
+    while isinstance(exc, BaseException) and len(links) < 6:
+        links.append(exc)
+        inner = vars(exc).get("reason")  # of a MaxRetryError
+        for arg in exc.args if inner is None else ():
+            inner = arg if isinstance(arg, BaseException) else inner
+        exc = inner or exc.__cause__
+    return links
 
 
-def _names(link: object) -> list[str]:
-    return [cls.__name__ for cls in type(link).__mro__]
+@lru_cache(maxsize=256)
+def _known(kind: type) -> str | None:
+    return next((cls.__name__ for cls in kind.__mro__ if cls.__name__ in _CAUSES), None)
 
 
 _BY_CAUSE: Final = By("cause", _cause, _CAUSES, codes.CONNECTION_LOST)

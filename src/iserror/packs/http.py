@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -85,5 +86,5 @@ def _tls(exc: BaseException) -> str:
 
 
 def is_tls(exc: BaseException) -> bool:
-    """Whether it is an `ssl.SSLError`. By name: a server that speaks no TLS has not loaded it."""
-    return any((cls.__module__, cls.__name__) == ("ssl", "SSLError") for cls in type(exc).__mro__)
+    """Whether it is an `ssl.SSLError`; a server that speaks no TLS has not loaded it."""
+    return isinstance(exc, getattr(sys.modules.get("ssl"), "SSLError", ()))
