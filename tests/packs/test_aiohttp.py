@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -12,7 +13,7 @@ import iserror
 from tests.conftest import Lines
 from tests.packs.failing import CANARY, failure
 from tests.packs.http_client import HEAD, Decoding, Statuses, missing, trust
-from tests.packs.upstream import Upstream, response, serving
+from tests.packs.upstream import Upstream, free_port, response, serving
 
 PACK = iserror.packs.aiohttp
 
@@ -68,8 +69,32 @@ class TestAiohttp(Decoding, Statuses):
         with serving(Upstream(response(407))) as proxy:
             said = self.said(lines, f"https://{CANARY}.invalid/", proxy=f"http://127.0.0.1:{proxy.port}")
         assert (said.code, said.outcome) == ("UPSTREAM_UNAUTHENTICATED", "not_applied")
-        said = self.said(lines, f"https://{CANARY}.invalid/", proxy=f"http://{CANARY}.invalid")
+        for address in (f"{CANARY}.invalid", f"127.0.0.1:{free_port()}"):
+            said = self.said(lines, f"https://{CANARY}.invalid/", proxy=f"http://{address}")
+            assert (said.code, said.outcome) == ("DEPENDENCY_UNAVAILABLE", "not_applied")
+        said = self.said(lines, f"https://{CANARY}.invalid/", proxy=f"http://[{CANARY}")
+        assert (said.code, said.outcome) == ("REQUEST_INVALID", "not_applied")
+
+    def test_unix(self, lines: Lines, tmp_path: Path) -> None:
+        """A socket that is not there is a service that cannot be reached."""
+
+        async def post() -> None:
+            async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(tmp_path / CANARY))) as client:
+                await client.post("http://localhost/", data=CANARY)
+
+        said = failure(PACK, lines, post)
         assert (said.code, said.outcome) == ("DEPENDENCY_UNAVAILABLE", "not_applied")
+
+    def test_websocket(self, lines: Lines) -> None:
+        """A WebSocket that is refused is refused with a status."""
+
+        async def open_websocket() -> None:
+            async with aiohttp.ClientSession() as client:
+                await client.ws_connect(upstream.url)
+
+        with serving(Upstream(response(401))) as upstream:
+            said = failure(PACK, lines, open_websocket)
+        assert (said.code, said.outcome) == ("UPSTREAM_UNAUTHENTICATED", "not_applied")
 
     def test_fingerprint(self, lines: Lines) -> None:
         """A certificate other than the one that was pinned is no secure connection."""

@@ -14,8 +14,8 @@ from urllib3.util import Retry
 import iserror
 from tests.conftest import Lines
 from tests.packs.failing import CANARY, failure
-from tests.packs.http_client import HEAD, Decoding, Statuses, missing, trust
-from tests.packs.upstream import Upstream, free_port, response, serving
+from tests.packs.http_client import HEAD, Decoding, Statuses, missing, tls, trust
+from tests.packs.upstream import Upstream, free_port, response, serving, stalled_connect
 
 ONCE = Retry(total=None, connect=0, read=0, other=0, redirect=3)
 
@@ -94,6 +94,19 @@ class TestRequests(Decoding, Statuses):
             assert len(upstream.requests) == 2
             assert (said.code, said.outcome) == (code, "unknown")
 
+    def test_redirected_to_nowhere(self, lines: Lines) -> None:
+        """A redirect that cannot be followed is the upstream's mistake, after it had the request."""
+        with serving(Upstream(response(302, f"location: gopher://{CANARY}/\r\n"))) as upstream:
+            said = self.said(lines, upstream.url)
+        assert len(upstream.requests) == 1
+        assert (said.code, said.outcome) == ("UPSTREAM_INVALID_RESPONSE", "unknown")
+
+    def test_two_lengths(self, lines: Lines) -> None:
+        """A header of the answer that is wrong is no mistake of the tool's."""
+        with serving(Upstream(b"HTTP/1.1 200 OK\r\ncontent-length: 1, 2\r\n\r\n1")) as upstream:
+            said = self.said(lines, upstream.url)
+        assert (said.code, said.outcome) == ("UPSTREAM_INVALID_RESPONSE", "unknown")
+
     @pytest.mark.parametrize(
         "wrong",
         [
@@ -133,17 +146,55 @@ class TestUrllib3(Decoding):
     def test_without_repeats(self, lines: Lines) -> None:
         """What is not wrapped, since nothing was to be repeated, means the same."""
 
-        def once(url: str) -> None:
-            with urllib3.PoolManager() as pool:
-                pool.request("POST", url, body=CANARY, timeout=urllib3.Timeout(connect=5, read=0.1), retries=False)
+        def once(url: str, connect: float = 5, proxy: str | None = None) -> None:
+            pool: Any = urllib3.ProxyManager(proxy) if proxy else urllib3.PoolManager(ssl_context=trust(True))
+            with pool:
+                pool.request("POST", url, timeout=urllib3.Timeout(connect=connect, read=0.1), retries=False)
 
-        refused = failure(self.pack, lines, lambda: once(f"http://127.0.0.1:{free_port()}/{CANARY}"))
-        unknown = failure(self.pack, lines, lambda: once(f"http://{CANARY}.invalid/"))
-        for said in (refused, unknown):
+        listener, port = stalled_connect()
+        unsent: list[Any] = [
+            lambda: once(f"http://127.0.0.1:{free_port()}/{CANARY}"),
+            lambda: once(f"http://{CANARY}.invalid/"),
+            lambda: once(f"http://127.0.0.1:{port}/", connect=0.1),
+            lambda: once(f"https://{CANARY}.invalid/", proxy=f"http://127.0.0.1:{free_port()}"),
+        ]
+        for action in unsent:
+            said = failure(self.pack, lines, action)
             assert (said.code, said.outcome) == ("DEPENDENCY_UNAVAILABLE", "not_applied")
+        listener.close()
+        with serving(Upstream(tls=tls())) as upstream:
+            said = failure(self.pack, lines, lambda: once(upstream.url))
+        assert (said.code, said.outcome) == ("TLS_FAILED", "not_applied")
         with serving(Upstream(ends="stall")) as upstream:
             said = failure(self.pack, lines, lambda: once(upstream.url))
         assert (said.code, said.outcome) == ("UPSTREAM_TIMEOUT", "unknown")
+        with serving(Upstream(b"HTTP/1.1 200 OK\r\ncontent-length: 1, 2\r\n\r\n1")) as upstream:
+            said = failure(self.pack, lines, lambda: once(upstream.url))
+        assert (said.code, said.outcome) == ("UPSTREAM_INVALID_RESPONSE", "unknown")
+
+    @pytest.mark.parametrize(
+        ("answer", "ends", "code"),
+        [
+            (None, "stall", "UPSTREAM_TIMEOUT"),
+            (None, "close", "CONNECTION_LOST"),
+            (None, "reset", "CONNECTION_LOST"),
+            (b"no HTTP at all\r\n\r\n", "close", "UPSTREAM_INVALID_RESPONSE"),
+            (b"HTTP/1.1 200 OK\r\na: " + b"1" * 70_000, "close", "UPSTREAM_INVALID_RESPONSE"),
+            (response(503), "close", "UPSTREAM_ERROR"),
+        ],
+    )
+    def test_repeats(self, lines: Lines, answer: bytes | None, ends: str, code: str) -> None:
+        """Repeats of the library's own that did not help mean what the last one said."""
+
+        def repeating() -> None:
+            with urllib3.PoolManager() as pool:
+                times = urllib3.Timeout(connect=5, read=0.1)
+                pool.request("PUT", upstream.url, timeout=times, retries=Retry(1, status_forcelist=[503]))
+
+        with serving(Upstream(answer, ends)) as upstream:
+            said = failure(self.pack, lines, repeating)
+        assert len(upstream.requests) == 2
+        assert (said.code, said.outcome) == (code, "unknown")
 
     def test_full_pool(self, lines: Lines) -> None:
         """A request that waited for a connection in vain was not sent."""
@@ -187,7 +238,8 @@ class TestUrllib3(Decoding):
         assert known - named == {
             *("HTTPError", "PoolError", "RequestError", "ConnectionError"),
             *("HostChangedError", "TimeoutStateError", "FullPoolError", "ClosedPoolError"),
-            *("ResponseNotChunked", "UnrewindableBodyError"),
+            *("ResponseNotChunked", "BodyNotHttplibCompatible", "UnrewindableBodyError"),
+            *("IncompleteRead", "InvalidChunkLength", "HeaderParsingError"),
         }
 
 
