@@ -25,5 +25,7 @@ anyio: Final = Pack(
     name="anyio",
     sources=("https://anyio.readthedocs.io/en/stable/api.html#exceptions",),
     # A class is of `anyio` only from the moment that someone looks it up there (4.16).
-    rows={f"{module}.{name}": entry for module in ("anyio", "anyio._core._exceptions") for name, entry in _ROWS.items()},
+    rows={
+        f"{module}.{name}": entry for module in ("anyio", "anyio._core._exceptions") for name, entry in _ROWS.items()
+    },
 )
