@@ -44,7 +44,7 @@ def date_in(seconds: float) -> str:
         ({"ratelimit": '"default";t=30'}, 30),
         ({"ratelimit": '"default";r=5;t=30'}, None),
         ({"ratelimit": '"burst";r=0;t=5, "day";r=100;t=3600'}, 5),
-        ({"ratelimit": '"burst";r=0;t=5, "day;r=9;t=9";r=0;t=3600'}, 3_600),
+        ({"ratelimit": '"burst";r=0;t=5, "day;r=0;t=9000";r=0;t=3600'}, 3_600),
         ({"ratelimit": "limit=100, remaining=0, reset=50"}, 50),
         ({"ratelimit": "limit=100, remaining=9, reset=50"}, None),
         ({"ratelimit-limit": "100", "ratelimit-remaining": "0", "ratelimit-reset": "50"}, 50),

@@ -142,7 +142,7 @@ class Own(OSError):
 @pytest.mark.parametrize(
     "raised",
     [
-        Own(errno.ENOENT, CANARY),
+        Own(errno.EMFILE, CANARY),
         PermissionError(CANARY),
         OSError(CANARY),
         ValueError(CANARY),
@@ -162,9 +162,9 @@ def test_too_general(lines: Lines, raised: Exception) -> None:
 
 
 def receive(upstream: Upstream, *, raw: bool = False) -> None:
-    """Send and receive over a socket, with TLS if the upstream speaks it."""
+    """Send and receive over a socket, with TLS if the upstream speaks it, or `raw`, which hides no end of it."""
     with socket.create_connection(("127.0.0.1", upstream.port), 5) as connection:
-        if upstream.tls is not None:
+        if upstream.tls is not None or raw:
             connection = trust(False).wrap_socket(connection, suppress_ragged_eofs=not raw)
         with connection:
             connection.sendall(b"a / b\r\n\r\n")
@@ -224,6 +224,9 @@ def test_tls(lines: Lines, tmp_path: Path) -> None:
         assert (said.code, said.outcome, said.retryable) == ("TLS_FAILED", "not_applied", False)
     with serving(Upstream(b"no TLS", reads=False)) as upstream:
         said = failure(PACK, lines, lambda: streams(upstream.port, trust(False)))
+        assert (said.code, said.outcome, said.retryable) == ("TLS_FAILED", "not_applied", False)
+    with serving(Upstream(b"no TLS", reads=False)) as upstream:
+        said = failure(PACK, lines, lambda: receive(upstream, raw=True))
         assert (said.code, said.outcome, said.retryable) == ("TLS_FAILED", "not_applied", False)
     with serving(Upstream(tls=tls())) as upstream:
         said = failure(PACK, lines, lambda: receive(upstream, raw=True))

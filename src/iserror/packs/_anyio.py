@@ -9,7 +9,7 @@ from iserror.packs.pack import Pack
 
 # Not here: what a mistake in the tool raises (BusyResourceError, NoEventLoopError, RunFinishedError, ...), what steers
 # it (WouldBlock), and what only carries another exception: TaskFailed, FutureFailed and BrokenWorkerInterpreter, which
-# is raised for whatever fails inside the interpreter. `connect_tcp` raises Python's OSError, which is the stdlib pack's.
+# is raised for whatever fails inside the interpreter. `connect_tcp` raises an OSError, which is the stdlib pack's.
 _ROWS: Final = {
     # No TLS in it: of a handshake the ssl.SSLError passes.
     "ConnectionFailed": codes.DEPENDENCY_UNAVAILABLE,

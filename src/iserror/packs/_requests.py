@@ -39,7 +39,7 @@ def _cause(exc: BaseException) -> str | None:
 
 def _inside(exc: Any) -> list[Any]:
     """The exception and those that it was made of, the innermost last."""
-    links = []
+    links: list[Any] = []
     while isinstance(exc, BaseException) and len(links) < 6:
         links.append(exc)
         inner = vars(exc).get("reason")  # of a MaxRetryError
