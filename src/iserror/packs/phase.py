@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-# "connecting" ends before the first byte of a request is sent; what a tunnel through a proxy needs is no request.
+# By function and module. "connecting" ends before the first byte of a request is sent; what a tunnel through a proxy
+# needs is no request.
 _STEPS: Final = {
-    ("anyio", "connect_tcp"): "connecting",
-    ("anyio", "connect_unix"): "connecting",
-    ("anyio._core._sockets", "connect_tcp"): "connecting",
-    ("anyio._core._sockets", "connect_unix"): "connecting",
-    ("asyncio.base_events", "create_connection"): "connecting",
-    ("asyncio.base_events", "start_tls"): "connecting",
-    ("asyncio.streams", "open_connection"): "connecting",
-    ("asyncio.streams", "open_unix_connection"): "connecting",
-    ("http.client", "connect"): "connecting",
-    ("requests.sessions", "resolve_redirects"): "redirected",
-    ("socket", "create_connection"): "connecting",
-    ("ssl", "do_handshake"): "connecting",
-    ("subprocess", "_execute_child"): "starting",
-    ("urllib3.connection", "connect"): "connecting",
+    "connect_tcp": {"anyio._core._sockets": "connecting"},
+    "connect_unix": {"anyio._core._sockets": "connecting"},
+    "create_connection": {"asyncio.base_events": "connecting", "socket": "connecting"},
+    "start_tls": {"asyncio.base_events": "connecting"},
+    "open_connection": {"asyncio.streams": "connecting"},
+    "open_unix_connection": {"asyncio.streams": "connecting"},
+    "connect": {"http.client": "connecting", "urllib3.connection": "connecting"},
+    "do_handshake": {"ssl": "connecting"},
+    "_execute_child": {"subprocess": "starting"},
+    "resolve_redirects": {"requests.sessions": "redirected"},
 }
 
 
@@ -33,21 +30,20 @@ def phase_of(exc: Any) -> str:
     tb = exc.__traceback__
     while tb is not None:
         frame = tb.tb_frame
-        step = _STEPS.get((frame.f_globals.get("__name__"), frame.f_code.co_name))
-        if step is not None:
+        modules = _STEPS.get(frame.f_code.co_name)
+        if modules is not None and (step := modules.get(frame.f_globals.get("__name__", ""))):
             return step
         tb = tb.tb_next
     return ""
 
 
-# What follows redirects, and the local variable in which it has the answers so far: no exception holds them.
+# By function and module, what follows redirects: the local variable with the answers so far, which no exception holds.
 _FOLLOWING: Final = {
-    ("aiohttp.client", "_request"): "history",
-    ("httpx._client", "_send_handling_redirects"): "history",
-    ("httpx2._client", "_send_handling_redirects"): "history",
-    ("requests.sessions", "resolve_redirects"): "hist",
-    ("urllib.request", "http_error_302"): "fp",
-    ("urllib3.poolmanager", "urlopen"): "response",
+    "_request": {"aiohttp.client": "history"},
+    "_send_handling_redirects": {"httpx._client": "history", "httpx2._client": "history"},
+    "resolve_redirects": {"requests.sessions": "hist"},
+    "http_error_302": {"urllib.request": "fp"},
+    "urlopen": {"urllib3.poolmanager": "response"},
 }
 
 
@@ -57,7 +53,7 @@ def redirected(exc: Any) -> bool:
     It may have been done: 303 says so, and the others are used like it (RFC 9110, sections 15.4.2 to 15.4.4). What is
     answered with 307 or 308 was not done there.
     """
-    return any(map(_may_be_done, _answers(exc)))
+    return any(answer is not None and _may_be_done(answer) for answer in _answers(exc))
 
 
 def _may_be_done(answer: Any) -> bool:
@@ -72,8 +68,8 @@ def _answers(exc: Any) -> Iterator[Any]:
     tb = exc.__traceback__
     while tb is not None:
         frame = tb.tb_frame
-        local = _FOLLOWING.get((frame.f_globals.get("__name__"), frame.f_code.co_name))
-        if local is not None:
+        modules = _FOLLOWING.get(frame.f_code.co_name)
+        if modules is not None and (local := modules.get(frame.f_globals.get("__name__", ""))):
             found = frame.f_locals.get(local)
             yield from found if isinstance(found, list) else (found,)
         tb = tb.tb_next
