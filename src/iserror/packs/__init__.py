@@ -12,13 +12,25 @@ from typing import TYPE_CHECKING, Final
 from iserror.attempt import attempt
 
 if TYPE_CHECKING:
+    from iserror.packs._aiohttp import aiohttp as aiohttp
+    from iserror.packs._anyio import anyio as anyio
     from iserror.packs._httpx import httpx as httpx
+    from iserror.packs._httpx import httpx2 as httpx2
+    from iserror.packs._requests import requests as requests
+    from iserror.packs._requests import urllib3 as urllib3
+    from iserror.packs._stdlib import stdlib as stdlib
     from iserror.packs.pack import Pack
 
 # Pack -> its module here, and the one that tells whether its library is installed; "" for what Python brings. Where two
 # know a class, the first counts.
 _PACKS: Final = {
     "httpx": ("_httpx", "httpx"),
+    "httpx2": ("_httpx", "httpx2"),
+    "requests": ("_requests", "requests"),
+    "urllib3": ("_requests", "urllib3"),
+    "aiohttp": ("_aiohttp", "aiohttp"),
+    "anyio": ("_anyio", "anyio"),
+    "stdlib": ("_stdlib", ""),
 }
 
 __all__ = ["detect"]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+from iserror.attempt import attempt
 from iserror.errormap import Entry, Template
 from iserror.packs import codes
 from iserror.packs.pack import By
-from iserror.packs.retry import wait_of
+from iserror.packs.retry import limited, wait_of
 
 # RFC 9110 section 15, RFC 6585, and what a gateway between says (502, 504).
 STATUSES: Final = {
@@ -39,6 +41,8 @@ _NAMED: Final = ("4", "5")
 def by_status(path: str, headers: Callable[[Any], Any]) -> By:
     """The entries of an exception that stands for a response.
 
+    A 403 that says when to come back is a 429.
+
     Args:
         path: Where it has the status, as in a template: `response.status_code`.
         headers: Reads the response's headers; what it raises counts as none.
@@ -46,9 +50,12 @@ def by_status(path: str, headers: Callable[[Any], Any]) -> By:
     names = tuple(path.split("."))
 
     def status(exc: Any) -> object:
+        value = exc
         for name in names:
-            exc = getattr(exc, name)
-        return int(exc)
+            value = getattr(value, name)
+        if value == 403 and attempt(lambda: limited(headers(exc)), False):
+            return 429
+        return int(value)
 
     def waiting(entry: Entry) -> Entry:
         return replace(entry, retry_after=lambda exc: wait_of(headers(exc))) if entry.retryable else entry
@@ -72,8 +79,12 @@ def _tls(exc: BaseException) -> str:
     for _ in range(10):
         if link is None:
             break
-        # By name: a server that speaks no TLS has not loaded it.
-        if any((cls.__module__, cls.__name__) == ("ssl", "SSLError") for cls in type(link).__mro__):
+        if is_tls(link):
             return "TLS"
         link = link.__cause__ or link.__context__
     return ""
+
+
+def is_tls(exc: BaseException) -> bool:
+    """Whether it is an `ssl.SSLError`; a server that speaks no TLS has not loaded it."""
+    return isinstance(exc, getattr(sys.modules.get("ssl"), "SSLError", ()))
