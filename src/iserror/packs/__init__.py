@@ -13,12 +13,18 @@ from iserror.attempt import attempt
 
 if TYPE_CHECKING:
     from iserror.packs._httpx import httpx as httpx
+    from iserror.packs._postgres import asyncpg as asyncpg
+    from iserror.packs._postgres import psycopg as psycopg
+    from iserror.packs._sqlite3 import sqlite3 as sqlite3
     from iserror.packs.pack import Pack
 
 # Pack -> its module here, and the one that tells whether its library is installed; "" for what Python brings. Where two
 # know a class, the first counts.
 _PACKS: Final = {
     "httpx": ("_httpx", "httpx"),
+    "sqlite3": ("_sqlite3", ""),
+    "psycopg": ("_postgres", "psycopg"),
+    "asyncpg": ("_postgres", "asyncpg"),
 }
 
 __all__ = ["detect"]
