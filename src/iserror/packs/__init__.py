@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from iserror.packs._httpx import httpx as httpx
     from iserror.packs._postgres import asyncpg as asyncpg
     from iserror.packs._postgres import psycopg as psycopg
+    from iserror.packs._pymysql import pymysql as pymysql
     from iserror.packs._sqlite3 import sqlite3 as sqlite3
     from iserror.packs.pack import Pack
 
@@ -25,6 +26,7 @@ _PACKS: Final = {
     "sqlite3": ("_sqlite3", ""),
     "psycopg": ("_postgres", "psycopg"),
     "asyncpg": ("_postgres", "asyncpg"),
+    "pymysql": ("_pymysql", "pymysql"),
 }
 
 __all__ = ["detect"]

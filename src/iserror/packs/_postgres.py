@@ -55,6 +55,9 @@ psycopg: Final = Pack(
                 "connected": codes.CONNECTION_LOST,
             },
         ),
+        "psycopg.IntegrityError": sql.NAMED_ONLY,
+        "psycopg.ProgrammingError": sql.NAMED_ONLY,
+        "psycopg.InternalError": sql.NAMED_ONLY,
         "psycopg.Error": By("SQLSTATE", _state, sql.STATES),
     },
 )

@@ -9,7 +9,6 @@ from iserror.errormap import Entry
 from iserror.packs import codes, sql
 from iserror.packs.pack import By, Pack
 
-
 _DATATYPE: Final = 3091
 """SQLITE_CONSTRAINT_DATATYPE, of strict tables; Python calls it `unknown`."""
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from iserror.errormap import Entry, Template
 from iserror.packs import codes
+from iserror.packs.pack import By
 
 
 def _rule(kind: str) -> Entry:
@@ -99,3 +100,7 @@ NAMED: Final = {
 def meaning(state: str) -> Entry:
     """The entry of an SQLSTATE, else of its class."""
     return STATES.get(state) or STATES.get(state[:3]) or STATES[state[:2]]
+
+
+NAMED_ONLY: Final = By("", str, {})
+"""Of a class whose base class tells: it is in the rows so that its name is known."""
