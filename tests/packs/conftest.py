@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -46,3 +47,18 @@ def postgres() -> Iterator[Postgres]:
             with psycopg.connect(found.dsn, autocommit=True) as connection:
                 connection.execute(TABLES)
             yield found
+
+
+@pytest.fixture
+def one_row(postgres: Postgres) -> Any:
+    """The table has one row when the test begins; gives what it has now."""
+
+    import psycopg
+
+    def now() -> list[Any]:
+        with psycopg.connect(postgres.dsn) as connection:
+            return connection.execute(f"select id, name, size from {CANARY}").fetchall()
+
+    with psycopg.connect(postgres.dsn) as connection:
+        connection.execute(f"truncate {CANARY}; insert into {CANARY} values (1, 'one', 1, null, '[1,2)')")
+    return now

@@ -44,8 +44,14 @@ def entry_of(pack: Pack, action: Callable[[], Any]) -> Entry:
     """What the pack says of what `action` raises: as `failure`, without the call of a tool, for long tables."""
     errors = ErrorMap()
     errors.include(pack)
+
+    async def acted() -> None:
+        done = action()
+        if inspect.isawaitable(done):
+            await done
+
     try:
-        action()
+        anyio.run(acted)
     except Exception as exc:
         found = errors.find(exc)
         assert found is not None

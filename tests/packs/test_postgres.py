@@ -89,19 +89,6 @@ def driver(request: pytest.FixtureRequest) -> Driver:
     return getattr(iserror.packs, request.param), {"psycopg": by_psycopg, "asyncpg": by_asyncpg}[request.param]
 
 
-@pytest.fixture
-def one_row(postgres: Postgres) -> Any:
-    """The table has one row when the test begins; gives what it has now."""
-
-    def now() -> list[Any]:
-        with psycopg.connect(postgres.dsn) as connection:
-            return connection.execute(f"select id, name, size from {CANARY}").fetchall()
-
-    with psycopg.connect(postgres.dsn) as connection:
-        connection.execute(f"truncate {CANARY}; insert into {CANARY} values (1, 'one', 1, null, '[1,2)')")
-    return now
-
-
 def told(said: Failure) -> tuple[object, ...]:
     return said.code, said.outcome, said.retryable
 
