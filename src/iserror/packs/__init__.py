@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from iserror.packs._postgres import asyncpg as asyncpg
     from iserror.packs._postgres import psycopg as psycopg
     from iserror.packs._pymysql import pymysql as pymysql
+    from iserror.packs._redis import redis as redis
+    from iserror.packs._redis import valkey as valkey
     from iserror.packs._sqlalchemy import sqlalchemy as sqlalchemy
     from iserror.packs._sqlite3 import sqlite3 as sqlite3
     from iserror.packs.pack import Pack
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 # know a class, the first counts.
 _PACKS: Final = {
     "httpx": ("_httpx", "httpx"),
+    "redis": ("_redis", "redis"),
+    "valkey": ("_redis", "valkey"),
     "sqlalchemy": ("_sqlalchemy", "sqlalchemy"),
     "sqlite3": ("_sqlite3", ""),
     "psycopg": ("_postgres", "psycopg"),
