@@ -51,7 +51,7 @@ class MySQL:
 
 @contextmanager
 def mysql(greets: int = 0, *, tls: bool = False, login: bytes = _DONE) -> Iterator[MySQL]:
-    """Run one: `fail 1062` is answered with that error, `close` with the end, `stall` not at all, others with success."""
+    """Run one: `fail 1062` is answered with that error, `close` with the end, `stall` not at all, else with success."""
     server = MySQL(greets, tls, login)
     listener = socket.create_server(("127.0.0.1", 0))
     server.port = listener.getsockname()[1]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -21,7 +23,7 @@ from iserror.packs import sql
 from iserror.packs.pack import By
 from tests.conftest import Lines
 from tests.packs.conftest import Postgres
-from tests.packs.failing import CANARY, failure
+from tests.packs.failing import CANARY, entry_of, failure
 from tests.packs.upstream import Upstream, free_port, serving, stalled_connect
 
 NEW = f"insert into {CANARY} values (2, 'new', 1, null, '[2,3)'), "
@@ -167,6 +169,35 @@ def test_it_is_unknown(lines: Lines, postgres: Postgres, driver: Driver) -> None
     assert failure(pack, lines, lambda: run(postgres, kill), effect="read").retryable
 
 
+def test_every_state(postgres: Postgres, driver: Driver) -> None:
+    """Each state that the server reports, and of a class that has an entry one that nobody named, gives that entry."""
+    pack, run = driver
+    for state, entry in sql.STATES.items():
+        full = state.ljust(5, "Z") if len(state) == 2 else state.ljust(5, "4")
+        found = entry_of(pack, lambda: run(postgres, f"do $$ begin raise exception using errcode = '{full}'; end $$"))
+        assert found is entry, state
+
+
+def test_the_connection_broke(lines: Lines, postgres: Postgres, one_row: Any) -> None:
+    """Of a connection that broke while the statement ran nothing is known: here it was carried out."""
+
+    async def broken() -> None:
+        connection = await psycopg.AsyncConnection.connect(postgres.dsn, autocommit=True)
+        sent = asyncio.ensure_future(connection.execute(f"insert into {CANARY} select 2, 'new' from pg_sleep(0.3)"))
+        await asyncio.sleep(0.1)
+        with socket.socket(fileno=os.dup(connection.fileno())) as same:
+            same.shutdown(socket.SHUT_RDWR)
+        try:
+            await sent
+        finally:
+            await connection.close()
+
+    said = failure(iserror.packs.psycopg, lines, broken)
+    assert told(said) == ("CONNECTION_LOST", "unknown", False)
+    time.sleep(0.4)
+    assert one_row() == [(1, "one", 1), (2, "new", None)]
+
+
 def test_sessions_that_ended(lines: Lines, postgres: Postgres, one_row: Any) -> None:
     """A session that the server closed for its idleness has applied nothing."""
 
@@ -273,7 +304,7 @@ def test_values_that_cannot_be_sent(lines: Lines, postgres: Postgres) -> None:
 
 
 def test_asyncpg_of_its_own(lines: Lines, postgres: Postgres) -> None:
-    """A plan that a change of the schema made stale, no server of the wanted kind, and a server that speaks no SQL."""
+    """A plan that a change of the schema made stale, and no server of the wanted kind."""
 
     async def stale() -> None:
         connection = await asyncpg.connect(host=postgres.folder, user=postgres.user, database=postgres.database)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -45,7 +45,7 @@ def told(said: Failure) -> tuple[object, ...]:
 
 def test_refusals(lines: Lines, server: RedisServer, library: Any) -> None:
     """What the server refuses before it runs a command has changed nothing."""
-    pack, module, Client = library
+    pack, _, Client = library
     admin = Client(port=server.port)
     admin.flushall()
     admin.acl_setuser("guest", enabled=True, nopass=True, commands=["+@connection"])
@@ -98,7 +98,7 @@ def test_refusals(lines: Lines, server: RedisServer, library: Any) -> None:
 
 def test_answers(server: RedisServer, library: Any) -> None:
     """What a node says of itself: a script lets the real server answer what else would take a cluster."""
-    pack, module, Client = library
+    pack, _, Client = library
     admin = Client(port=server.port)
     for answer, code, outcome in (
         ("BUSY", "UPSTREAM_UNAVAILABLE", "not_applied"),
@@ -119,7 +119,7 @@ def test_answers(server: RedisServer, library: Any) -> None:
 
 def test_nothing_is_rolled_back(lines: Lines, server: RedisServer, library: Any) -> None:
     """A pipeline, a transaction and a script that fail keep what they did: nobody may say that nothing was done."""
-    pack, module, Client = library
+    pack, _, Client = library
     admin = Client(port=server.port)
 
     def pipeline(transaction: bool) -> None:
@@ -183,9 +183,17 @@ def test_full_pool(lines: Lines, server: RedisServer, library: Any) -> None:
     assert (said.outcome, said.retryable) == ("not_applied", True)
 
 
+def test_no_cluster(lines: Lines, server: RedisServer, library: Any) -> None:
+    """A client of a cluster that finds none is told so in a class that says no more: it stays in doubt."""
+    pack, module, _ = library
+    cluster = getattr(module.cluster, f"{module.__name__.capitalize()}Cluster")
+    said = failure(pack, lines, lambda: cluster(host="127.0.0.1", port=server.port).get(CANARY))
+    assert told(said) == ("UPSTREAM_UNAVAILABLE", "unknown", False)
+
+
 def test_it_was_sent(lines: Lines, server: RedisServer, library: Any) -> None:
     """Where the command was sent and no answer came, it may have run; a repeat that was refused does not hide it."""
-    pack, module, Client = library
+    pack, _, Client = library
     client = Client(port=server.port, socket_timeout=0.2)
     client.ping()
     server.pause()
@@ -229,7 +237,7 @@ def garbled() -> Iterator[int]:
 
 def test_locks(lines: Lines, server: RedisServer, library: Any) -> None:
     """A lock that another holds can come free; one that ran out while it was held left the work in doubt."""
-    pack, module, Client = library
+    pack, _, Client = library
     client = Client(port=server.port)
     client.flushall()
 

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import sqlalchemy as sa
@@ -35,7 +35,7 @@ class Row(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
     version: Mapped[int] = mapped_column()
-    __mapper_args__ = {"version_id_col": version}
+    __mapper_args__: ClassVar = {"version_id_col": version}
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from iserror.packs._httpx import httpx as httpx
     from iserror.packs._postgres import asyncpg as asyncpg
     from iserror.packs._postgres import psycopg as psycopg
+    from iserror.packs._pymongo import pymongo as pymongo
     from iserror.packs._pymysql import pymysql as pymysql
     from iserror.packs._redis import redis as redis
     from iserror.packs._redis import valkey as valkey
@@ -28,6 +29,7 @@ _PACKS: Final = {
     "httpx": ("_httpx", "httpx"),
     "redis": ("_redis", "redis"),
     "valkey": ("_redis", "valkey"),
+    "pymongo": ("_pymongo", "pymongo"),
     "sqlalchemy": ("_sqlalchemy", "sqlalchemy"),
     "sqlite3": ("_sqlite3", ""),
     "psycopg": ("_postgres", "psycopg"),

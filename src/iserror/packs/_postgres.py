@@ -67,15 +67,16 @@ asyncpg: Final = Pack(
     sources=("https://magicstack.github.io/asyncpg/current/api/index.html", _APPENDIX),
     rows={
         "asyncpg.exceptions.ConnectionDoesNotExistError": codes.CONNECTION_LOST,
+        # Also of a value that asyncpg itself cannot send.
+        "asyncpg.exceptions.DataError": codes.INVALID_VALUE,
         "asyncpg.exceptions.SerializationError": codes.TRANSACTION_CONFLICT,
         "asyncpg.exceptions.PostgresSyntaxError": codes.QUERY_INVALID,
         # The schema changed under a prepared statement; it is prepared anew.
         "asyncpg.exceptions.InvalidCachedStatementError": codes.TRANSACTION_CONFLICT,
         **{f"asyncpg.exceptions.{name}Error": sql.meaning(state) for name, state in sql.NAMED.items()},
         "asyncpg.exceptions._base.PostgresError": By("SQLSTATE", _state, sql.STATES),
-        # A value that asyncpg itself cannot send; its base class, InterfaceError, is misuse by the tool.
-        "asyncpg.exceptions._base.DataError": codes.INVALID_VALUE,
         "asyncpg.exceptions._base.TargetServerAttributeNotMatched": codes.DEPENDENCY_UNAVAILABLE,
-        "asyncpg.exceptions._base.InternalClientError": codes.UPSTREAM_INVALID_RESPONSE,
+        # Not its base classes, which are mistakes of asyncpg itself; nor InterfaceError, which is misuse by the tool.
+        "asyncpg.exceptions._base.ProtocolError": codes.UPSTREAM_INVALID_RESPONSE,
     },
 )

@@ -46,7 +46,7 @@ def _code(exc: Any) -> str | None:
     return _pipelined(exc) or (word if word.isupper() else None)
 
 
-# Redis rolls nothing back: the other commands of a pipeline or transaction, and what a script did before it failed, stay.
+# Redis rolls nothing back: the other commands of a pipeline or transaction stay, and what a script did until it failed.
 _PARTLY: Final = replace(codes.UPSTREAM_REJECTED, outcome="unknown", hint=codes.UPSTREAM_ERROR.hint)
 
 

@@ -33,13 +33,13 @@ class _Wrapped(By):
         return attempt(_of_driver, None, exc) or super().find(exc)
 
 
-def _wrapped(otherwise: Entry | None) -> By:
-    return _Wrapped(
-        "connection",
-        lambda exc: "lost" if exc.connection_invalidated else None,
-        {"lost": codes.CONNECTION_LOST},
-        otherwise,
-    )
+def _wrapped(otherwise: Entry) -> By:
+    return _Wrapped("", str, {}, otherwise)
+
+
+def _connection(otherwise: Entry | None) -> By:
+    lost = {"lost": codes.CONNECTION_LOST}
+    return _Wrapped("connection", lambda exc: "lost" if exc.connection_invalidated else None, lost, otherwise)
 
 
 sqlalchemy: Final = Pack(
@@ -53,12 +53,12 @@ sqlalchemy: Final = Pack(
         "sqlalchemy.exc.IntegrityError": _wrapped(codes.CONSTRAINT_VIOLATION),
         "sqlalchemy.exc.DataError": _wrapped(codes.INVALID_VALUE),
         "sqlalchemy.exc.ProgrammingError": _wrapped(codes.QUERY_INVALID),
-        "sqlalchemy.exc.OperationalError": _wrapped(codes.UPSTREAM_ERROR),
+        "sqlalchemy.exc.OperationalError": _connection(codes.UPSTREAM_ERROR),
         "sqlalchemy.exc.InterfaceError": sql.NAMED_ONLY,
         "sqlalchemy.exc.InternalError": sql.NAMED_ONLY,
         "sqlalchemy.exc.NotSupportedError": sql.NAMED_ONLY,
         "sqlalchemy.exc.DatabaseError": sql.NAMED_ONLY,
-        "sqlalchemy.exc.DBAPIError": _wrapped(None),
+        "sqlalchemy.exc.DBAPIError": _connection(None),
         "sqlalchemy.exc.TimeoutError": codes.DEPENDENCY_BUSY,
         # What `one` and `get_one` were asked for. More than one is no answer of the database but a mistake of the tool.
         "sqlalchemy.exc.NoResultFound": codes.NOT_FOUND,

@@ -55,7 +55,6 @@ sqlite3: Final = Pack(
                 "SQLITE_READONLY": codes.READ_ONLY,
                 "SQLITE_FULL": codes.STORAGE_FULL,
                 "SQLITE_CANTOPEN": codes.DEPENDENCY_UNAVAILABLE,
-                "SQLITE_PERM": codes.PERMISSION_DENIED,
                 "SQLITE_ERROR": codes.QUERY_INVALID,
             },
             codes.UPSTREAM_ERROR,
