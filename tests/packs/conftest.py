@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -47,6 +48,10 @@ def postgres() -> Iterator[Postgres]:
             with psycopg.connect(found.dsn, autocommit=True) as connection:
                 connection.execute(TABLES)
             yield found
+            # At once: the folder goes anyway, and a shutdown with a checkpoint takes seconds.
+            process = server.get_postmaster_info().process
+            process.send_signal(signal.SIGQUIT)
+            process.wait(10)
 
 
 @pytest.fixture

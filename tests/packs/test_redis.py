@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from types import ModuleType
@@ -183,12 +184,41 @@ def test_full_pool(lines: Lines, server: RedisServer, library: Any) -> None:
     assert (said.outcome, said.retryable) == ("not_applied", True)
 
 
-def test_no_cluster(lines: Lines, server: RedisServer, library: Any) -> None:
-    """A client of a cluster that finds none is told so in a class that says no more: it stays in doubt."""
-    pack, module, _ = library
-    cluster = getattr(module.cluster, f"{module.__name__.capitalize()}Cluster")
-    said = failure(pack, lines, lambda: cluster(host="127.0.0.1", port=server.port).get(CANARY))
-    assert told(said) == ("UPSTREAM_UNAVAILABLE", "unknown", False)
+@pytest.fixture(scope="module")
+def node() -> Iterator[RedisServer]:
+    """The one node of a cluster, which has not been given its slots."""
+    server = RedisServer("--cluster-enabled", "yes")
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize("library", ["redis"], indirect=True)
+def test_clusters(lines: Lines, server: RedisServer, node: RedisServer, library: Any) -> None:
+    """A node without slots refuses; a client that lost its cluster in the middle knows nothing of what it had sent."""
+    pack, module, Client = library
+    kind = getattr(module.cluster, f"{module.__name__.capitalize()}Cluster")
+    admin = Client(port=node.port)
+    none = failure(pack, lines, lambda: kind(host="127.0.0.1", port=server.port))
+    assert told(none) == ("UPSTREAM_UNAVAILABLE", "unknown", False)
+    admin.execute_command("cluster flushslots")
+    down = failure(pack, lines, lambda: admin.set(CANARY, CANARY))
+    assert told(down) == ("UPSTREAM_UNAVAILABLE", "not_applied", True)
+    admin.execute_command("cluster addslotsrange", 0, 16383)
+    for _ in range(500):
+        with suppress(module.exceptions.ResponseError):
+            admin.set(CANARY, CANARY)
+            break
+        time.sleep(0.02)
+    apart = failure(pack, lines, lambda: admin.mset({CANARY: 1, "other": 2}))
+    assert told(apart) == ("QUERY_INVALID", "not_applied", False)
+    cluster = kind(host="127.0.0.1", port=node.port, retry=Client.keywords["retry"], socket_timeout=0.2)
+    cluster.ping()
+    node.pause()
+    lost = failure(pack, lines, lambda: cluster.set(CANARY, "done"))
+    node.resume()
+    cluster.close()
+    assert told(lost) == ("UPSTREAM_UNAVAILABLE", "unknown", False)
+    assert admin.get(CANARY) == b"done"
 
 
 def test_it_was_sent(lines: Lines, server: RedisServer, library: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import FrameType
 from typing import Any, Final
@@ -12,15 +12,12 @@ from iserror.packs import codes, sql
 from iserror.packs.pack import By, Pack
 
 
-def _frames(exc: BaseException) -> list[tuple[str, str]]:
-    """Module and function of each frame that the exception passed through, innermost last."""
-    found = []
+def _frames(exc: BaseException) -> Iterator[FrameType]:
+    """The frames that the exception passed through, innermost last."""
     link = exc.__traceback__
     while link is not None:
-        frame: FrameType = link.tb_frame
-        found.append((frame.f_globals.get("__name__", ""), frame.f_code.co_name))
+        yield link.tb_frame
         link = link.tb_next
-    return found
 
 
 def _phase(exc: BaseException) -> str | None:
@@ -30,14 +27,18 @@ def _phase(exc: BaseException) -> str | None:
     connection broke the client repeats the command (since redis 6 by default), and what is raised is the failure of the
     last try, which may be a refused connection. A client of a cluster takes a connection for each try.
     """
-    frames = _frames(exc)
-    taken = any(name == "get_connection" and module.endswith(".connection") for module, name in frames)
-    clustered = any(module.endswith(".cluster") for module, _ in frames)
-    return "connecting" if taken and not clustered else None
+    found = None
+    for frame in _frames(exc):
+        module = frame.f_globals["__name__"]
+        if module.endswith(".cluster"):
+            return None
+        if module.endswith(".connection") and frame.f_code.co_name == "get_connection":
+            found = "connecting"
+    return found
 
 
 def _pipelined(exc: BaseException) -> str | None:
-    return "pipeline" if any(name.endswith("raise_first_error") for _, name in _frames(exc)) else None
+    return "pipeline" if any(frame.f_code.co_name.endswith("raise_first_error") for frame in _frames(exc)) else None
 
 
 def _code(exc: Any) -> str | None:
@@ -59,11 +60,12 @@ def _connecting(entry: Entry, otherwise: Entry) -> By:
 
 
 def _acquiring(exc: BaseException) -> str | None:
-    return "acquire" if any(name in ("__enter__", "__aenter__") for _, name in _frames(exc)[-1:]) else None
+    *_, last = _frames(exc)
+    return "acquire" if last.f_code.co_name in ("__enter__", "__aenter__") else None
 
 
 def _rows(library: str, cluster: str) -> Mapping[str, Entry | By]:
-    rows = {
+    rows: dict[str, Entry | By] = {
         "TimeoutError": _connecting(codes.DEPENDENCY_UNAVAILABLE, codes.UPSTREAM_TIMEOUT),
         "ConnectionError": _connecting(codes.DEPENDENCY_UNAVAILABLE, codes.CONNECTION_LOST),
         "BusyLoadingError": _connecting(sql.OVERLOADED, codes.UPSTREAM_UNAVAILABLE),

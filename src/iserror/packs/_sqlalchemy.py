@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 from iserror.attempt import attempt
@@ -15,11 +16,16 @@ from iserror.packs.pack import By, Pack
 _DRIVERS: Final = {**sqlite3.rows, **psycopg.rows, **asyncpg.rows, **pymysql.rows}
 
 
+@lru_cache(maxsize=256)
+def _rows(kind: type) -> tuple[Entry | By, ...]:
+    names = (f"{cls.__module__}.{cls.__qualname__}" for cls in kind.__mro__)
+    return tuple(_DRIVERS[name] for name in names if name in _DRIVERS)
+
+
 def _of_driver(exc: Any) -> Entry | None:
     # The adapter of asyncpg raises classes of its own from those of asyncpg.
     for link in (exc.orig, exc.orig.__cause__):
-        for cls in type(link).__mro__[:-1]:
-            row = _DRIVERS.get(f"{cls.__module__}.{cls.__qualname__}")
+        for row in _rows(type(link)):  # type: ignore[arg-type]
             found = row.find(link) if isinstance(row, By) else row
             if found is not None:
                 return found
@@ -34,7 +40,7 @@ class _Wrapped(By):
 
 
 def _wrapped(otherwise: Entry) -> By:
-    return _Wrapped("", str, {}, otherwise)
+    return _Wrapped("", lambda exc: None, {}, otherwise)
 
 
 def _connection(otherwise: Entry | None) -> By:

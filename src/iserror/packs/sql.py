@@ -102,5 +102,5 @@ def meaning(state: str) -> Entry:
     return STATES.get(state) or STATES.get(state[:3]) or STATES[state[:2]]
 
 
-NAMED_ONLY: Final = By("", str, {})
+NAMED_ONLY: Final = By("", lambda exc: None, {})
 """Of a class whose base class tells: it is in the rows so that its name is known."""
