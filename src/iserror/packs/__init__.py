@@ -16,8 +16,16 @@ if TYPE_CHECKING:
     from iserror.packs._anyio import anyio as anyio
     from iserror.packs._httpx import httpx as httpx
     from iserror.packs._httpx import httpx2 as httpx2
+    from iserror.packs._postgres import asyncpg as asyncpg
+    from iserror.packs._postgres import psycopg as psycopg
+    from iserror.packs._pymongo import pymongo as pymongo
+    from iserror.packs._pymysql import pymysql as pymysql
+    from iserror.packs._redis import redis as redis
+    from iserror.packs._redis import valkey as valkey
     from iserror.packs._requests import requests as requests
     from iserror.packs._requests import urllib3 as urllib3
+    from iserror.packs._sqlalchemy import sqlalchemy as sqlalchemy
+    from iserror.packs._sqlite3 import sqlite3 as sqlite3
     from iserror.packs._stdlib import stdlib as stdlib
     from iserror.packs.pack import Pack
 
@@ -28,6 +36,14 @@ _PACKS: Final = {
     "httpx2": ("_httpx", "httpx2"),
     "requests": ("_requests", "requests"),
     "urllib3": ("_requests", "urllib3"),
+    "redis": ("_redis", "redis"),
+    "valkey": ("_redis", "valkey"),
+    "pymongo": ("_pymongo", "pymongo"),
+    "sqlalchemy": ("_sqlalchemy", "sqlalchemy"),
+    "sqlite3": ("_sqlite3", ""),
+    "psycopg": ("_postgres", "psycopg"),
+    "asyncpg": ("_postgres", "asyncpg"),
+    "pymysql": ("_pymysql", "pymysql"),
     "aiohttp": ("_aiohttp", "aiohttp"),
     "anyio": ("_anyio", "anyio"),
     "stdlib": ("_stdlib", ""),

@@ -1,0 +1,136 @@
+"""`pymongo`, synchronous and asynchronous, and what is built on it, such as motor and beanie."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from iserror.errormap import Template
+from iserror.packs import codes, sql
+from iserror.packs.pack import By, Pack
+
+# MongoDB rolls nothing back outside a transaction: what an operation on many documents did before it failed, stays.
+_PARTLY: Final = replace(codes.UPSTREAM_REJECTED, outcome="unknown", hint=codes.UPSTREAM_ERROR.hint)
+_STOPPED: Final = replace(
+    codes.QUERY_TIMEOUT,
+    message=Template(("The database stopped the operation: it took too long.",)),
+    hint=codes.UPSTREAM_ERROR.hint,
+    outcome="unknown",
+)
+_SOME: Final = replace(
+    codes.UPSTREAM_REJECTED,
+    message=Template(("A service that this tool needs did a part of the request, and refused the rest.",)),
+    hint=codes.UPSTREAM_ERROR.hint,
+    outcome="partial",
+)
+
+_COUNTS: Final = ("nInserted", "nUpserted", "nModified", "nRemoved", "nDeleted", "writeConcernErrors")
+_MANY: Final = ("update_many", "delete_many")
+_CODES: Final = {
+    "many": _PARTLY,
+    "1": codes.UPSTREAM_ERROR,
+    "2": codes.QUERY_INVALID,
+    "6": codes.UPSTREAM_UNAVAILABLE,
+    "7": codes.UPSTREAM_UNAVAILABLE,
+    "8": codes.UPSTREAM_ERROR,
+    "9": codes.QUERY_INVALID,
+    "11": codes.UPSTREAM_UNAUTHENTICATED,
+    "13": codes.UPSTREAM_PERMISSION_DENIED,
+    "14": codes.QUERY_INVALID,
+    "18": codes.UPSTREAM_UNAUTHENTICATED,
+    "24": codes.LOCK_TIMEOUT,
+    "26": codes.NOT_FOUND,
+    "27": codes.NOT_FOUND,
+    "46": codes.LOCK_TIMEOUT,
+    "48": codes.ALREADY_EXISTS,
+    "50": _STOPPED,
+    "59": codes.UPSTREAM_UNIMPLEMENTED,
+    "66": codes.INVALID_VALUE,
+    "89": codes.UPSTREAM_TIMEOUT,
+    "112": codes.TRANSACTION_CONFLICT,
+    "121": sql.CHECK,
+    "133": sql.OVERLOADED,
+    "202": codes.UPSTREAM_TIMEOUT,
+    "246": codes.TRANSACTION_CONFLICT,
+    "262": _STOPPED,
+    "391": codes.UPSTREAM_UNAUTHENTICATED,
+    "10334": codes.INVALID_VALUE,
+    "14031": codes.STORAGE_FULL,
+    "40324": codes.QUERY_INVALID,
+}
+
+
+def _many(exc: BaseException) -> str | None:
+    link = exc.__traceback__
+    while link is not None:
+        if link.tb_frame.f_code.co_name in _MANY:
+            return "many"
+        link = link.tb_next
+    return None
+
+
+def _code(exc: Any) -> str | None:
+    code = str(exc.code)
+    # Whole numbers only: 133 is no 13.
+    return (_many(exc) or code) if code in _CODES else None
+
+
+def _not_primary(exc: Any) -> str | None:
+    code = str(exc.details["code"])
+    return code if code in ("10107", "13435", "13436") else None
+
+
+def _some(exc: Any) -> str | None:
+    return "some" if any(exc.details.get(name) for name in _COUNTS) else None
+
+
+def _bulk(exc: Any) -> object:
+    """`some` if any write of a bulk was done; else the code of the inserts, if these failed with one and nothing else.
+
+    Of an update or delete of many documents the counts leave out what it did before it failed.
+    """
+    failed = {"many" if "q" in error["op"] else str(error["code"]) for error in exc.details["writeErrors"]}
+    return _some(exc) or (failed.pop() if len(failed) == 1 else None)
+
+
+pymongo: Final = Pack(
+    name="pymongo",
+    sources=(
+        "https://pymongo.readthedocs.io/en/stable/api/pymongo/errors.html",
+        "https://www.mongodb.com/docs/manual/reference/error-codes/",
+        "https://www.mongodb.com/docs/manual/core/retryable-writes/",
+        "https://www.mongodb.com/docs/manual/core/write-operations-atomicity/",
+        "https://www.mongodb.com/docs/manual/reference/write-concern/",
+    ),
+    rows={
+        # pymongo raises it only where no try was sent: of a repeat it raises what the first try met.
+        "pymongo.errors.ServerSelectionTimeoutError": codes.DEPENDENCY_UNAVAILABLE,
+        "pymongo.errors.WaitQueueTimeoutError": codes.DEPENDENCY_BUSY,
+        "pymongo.errors.NetworkTimeout": codes.UPSTREAM_TIMEOUT,
+        # Not writable, no secondary wanted, neither: refused. A step-down or shutdown interrupts what was begun.
+        "pymongo.errors.NotPrimaryError": By(
+            "code",
+            _not_primary,
+            {"10107": sql.OVERLOADED, "13435": sql.OVERLOADED, "13436": sql.OVERLOADED},
+            codes.UPSTREAM_UNAVAILABLE,
+        ),
+        "pymongo.errors.AutoReconnect": codes.CONNECTION_LOST,
+        "pymongo.errors.ConnectionFailure": codes.CONNECTION_LOST,
+        "pymongo.errors.ProtocolError": codes.UPSTREAM_INVALID_RESPONSE,
+        "pymongo.errors.DuplicateKeyError": By("operation on", _many, {"many": _PARTLY}, codes.ALREADY_EXISTS),
+        # It was written, and its copying to other members was not confirmed.
+        "pymongo.errors.WTimeoutError": codes.UPSTREAM_TIMEOUT,
+        "pymongo.errors.WriteConcernError": codes.UPSTREAM_ERROR,
+        "pymongo.errors.BulkWriteError": By(
+            "writes", _bulk, {"some": _SOME, "11000": codes.ALREADY_EXISTS, "121": sql.CHECK}, _PARTLY
+        ),
+        "pymongo.errors.ClientBulkWriteException": By("writes", _some, {"some": _SOME}, _PARTLY),
+        "pymongo.errors.ExecutionTimeout": _STOPPED,
+        # The server forgot where the reading was; it begins anew.
+        "pymongo.errors.CursorNotFound": codes.UPSTREAM_ERROR,
+        "pymongo.errors.WriteError": sql.NAMED_ONLY,
+        "pymongo.errors.OperationFailure": By("code", _code, _CODES),
+        "pymongo.errors.DocumentTooLarge": codes.INVALID_VALUE,
+        "bson.errors.InvalidId": codes.INVALID_VALUE,
+    },
+)

@@ -1,0 +1,125 @@
+"""`redis`, and its fork `valkey`: the same rows, by other module names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import FrameType
+from typing import Any, Final
+
+from iserror.errormap import Entry
+from iserror.packs import codes, sql
+from iserror.packs.pack import By, Pack
+
+
+def _frames(exc: BaseException) -> Iterator[FrameType]:
+    """The frames that the exception passed through, innermost last."""
+    link = exc.__traceback__
+    while link is not None:
+        yield link.tb_frame
+        link = link.tb_next
+
+
+def _phase(exc: BaseException) -> str | None:
+    """Whether it came up while a command waited for its first connection: then nothing of it was sent.
+
+    The class is the same for a refused connection and one that broke, and the cause tells nothing either: after a
+    connection broke the client repeats the command (since redis 6 by default), and what is raised is the failure of the
+    last try, which may be a refused connection. A client of a cluster takes a connection for each try.
+    """
+    found = None
+    for frame in _frames(exc):
+        module = frame.f_globals["__name__"]
+        if module.endswith(".cluster"):
+            return None
+        if module.endswith(".connection") and frame.f_code.co_name == "get_connection":
+            found = "connecting"
+    return found
+
+
+def _pipelined(exc: BaseException) -> str | None:
+    return "pipeline" if any(frame.f_code.co_name.endswith("raise_first_error") for frame in _frames(exc)) else None
+
+
+def _code(exc: Any) -> str | None:
+    """The first word of the server's answer, which RESP keeps for the kind of error: `WRONGTYPE`."""
+    word = exc.args[0].partition(" ")[0]
+    return _pipelined(exc) or (word if word.isupper() else None)
+
+
+# Redis rolls nothing back: the other commands of a pipeline or transaction stay, and what a script did until it failed.
+_PARTLY: Final = replace(codes.UPSTREAM_REJECTED, outcome="unknown", hint=codes.UPSTREAM_ERROR.hint)
+
+
+def _refused(entry: Entry) -> By:
+    return By("raised by", _pipelined, {"pipeline": _PARTLY}, entry)
+
+
+def _connecting(entry: Entry, otherwise: Entry) -> By:
+    return By("phase", _phase, {"connecting": entry}, otherwise)
+
+
+def _acquiring(exc: BaseException) -> str | None:
+    *_, last = _frames(exc)
+    return "acquire" if last.f_code.co_name in ("__enter__", "__aenter__") else None
+
+
+def _rows(library: str, cluster: str) -> Mapping[str, Entry | By]:
+    rows: dict[str, Entry | By] = {
+        "TimeoutError": _connecting(codes.DEPENDENCY_UNAVAILABLE, codes.UPSTREAM_TIMEOUT),
+        "ConnectionError": _connecting(codes.DEPENDENCY_UNAVAILABLE, codes.CONNECTION_LOST),
+        "BusyLoadingError": _connecting(sql.OVERLOADED, codes.UPSTREAM_UNAVAILABLE),
+        "MaxConnectionsError": codes.DEPENDENCY_BUSY,
+        "AuthenticationError": codes.UPSTREAM_UNAUTHENTICATED,
+        "AuthenticationWrongNumberOfArgsError": codes.UPSTREAM_UNAUTHENTICATED,
+        "AuthorizationError": codes.UPSTREAM_UNAUTHENTICATED,
+        "ExternalAuthProviderError": codes.UPSTREAM_UNAUTHENTICATED,
+        "NoPermissionError": _refused(codes.UPSTREAM_PERMISSION_DENIED),
+        "OutOfMemoryError": _refused(codes.STORAGE_FULL),
+        "ReadOnlyError": _refused(codes.READ_ONLY),
+        "NoScriptError": _refused(codes.QUERY_INVALID),
+        "ExecAbortError": codes.QUERY_INVALID,
+        "WatchError": codes.TRANSACTION_CONFLICT,
+        # It waited for a lock in vain; of the others, one that ran out may have let something else in between.
+        "LockError": By("raised by", _acquiring, {"acquire": codes.LOCK_TIMEOUT}),
+        "LockNotOwnedError": replace(codes.UPSTREAM_CONFLICT, outcome="unknown"),
+        "ClusterDownError": _refused(sql.OVERLOADED),
+        "MasterDownError": _refused(sql.OVERLOADED),
+        "TryAgainError": _refused(sql.OVERLOADED),
+        "ClusterCrossSlotError": _refused(codes.QUERY_INVALID),
+        "SlotNotCoveredError": codes.DEPENDENCY_UNAVAILABLE,
+        "ClusterError": codes.UPSTREAM_UNAVAILABLE,
+        cluster: codes.UPSTREAM_UNAVAILABLE,
+        "InvalidResponse": codes.UPSTREAM_INVALID_RESPONSE,
+        "ResponseError": By(
+            "answer",
+            _code,
+            {
+                "pipeline": _PARTLY,
+                "BUSY": sql.OVERLOADED,
+                # Of these valkey-py makes no class.
+                "CLUSTERDOWN": sql.OVERLOADED,
+                "MASTERDOWN": sql.OVERLOADED,
+                "TRYAGAIN": sql.OVERLOADED,
+                "CROSSSLOT": codes.QUERY_INVALID,
+                "MISCONF": codes.READ_ONLY,
+                "NOREPLICAS": sql.OVERLOADED,
+                # Of a script, this may be its last command.
+                "WRONGTYPE": replace(codes.QUERY_INVALID, outcome="unknown"),
+            },
+            _PARTLY,
+        ),
+    }
+    return {f"{library}.exceptions.{name}": row for name, row in rows.items()}
+
+
+_SOURCES: Final = (
+    "https://redis.readthedocs.io/en/stable/exceptions.html",
+    "https://redis.readthedocs.io/en/stable/retry.html",
+    "https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors",
+    "https://redis.io/docs/latest/develop/using-commands/transactions/#what-about-rollbacks",
+    "https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/",
+)
+
+redis: Final = Pack("redis", _SOURCES, _rows("redis", "RedisClusterException"))
+valkey: Final = Pack("valkey", _SOURCES, _rows("valkey", "ValkeyClusterException"))
