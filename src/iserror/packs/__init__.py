@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Final
 from iserror.attempt import attempt
 
 if TYPE_CHECKING:
+    from iserror.packs._anthropic import anthropic as anthropic
     from iserror.packs._httpx import httpx as httpx
+    from iserror.packs._openai import openai as openai
     from iserror.packs.pack import Pack
 
 # Pack -> its module here, and the one that tells whether its library is installed; "" for what Python brings. Where two
 # know a class, the first counts.
 _PACKS: Final = {
+    "anthropic": ("_anthropic", "anthropic"),
     "httpx": ("_httpx", "httpx"),
+    "openai": ("_openai", "openai"),
 }
 
 __all__ = ["detect"]

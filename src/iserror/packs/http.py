@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from iserror.errormap import Entry, Template
 from iserror.packs import codes
+from iserror.packs.cause import failed_tls
 from iserror.packs.pack import By
 from iserror.packs.retry import wait_of
 
@@ -64,16 +65,16 @@ def by_status(path: str, headers: Callable[[Any], Any]) -> By:
 
 def unreached() -> By:
     """The entries of an exception for a connection that was not made: with TLS to blame, or the network."""
-    return By("cause", _tls, {"TLS": codes.TLS_FAILED}, codes.DEPENDENCY_UNAVAILABLE)
+    return By(
+        "cause",
+        lambda exc: "TLS" if failed_tls(exc) else None,
+        {"TLS": codes.TLS_FAILED},
+        codes.DEPENDENCY_UNAVAILABLE,
+    )
 
 
-def _tls(exc: BaseException) -> str:
-    link: BaseException | None = exc
-    for _ in range(10):
-        if link is None:
-            break
-        # By name: a server that speaks no TLS has not loaded it.
-        if any((cls.__module__, cls.__name__) == ("ssl", "SSLError") for cls in type(link).__mro__):
-            return "TLS"
-        link = link.__cause__ or link.__context__
-    return ""
+NO_CREDENTIALS: Final = replace(
+    codes.UPSTREAM_UNAUTHENTICATED,
+    message=Template(("This server has no valid credentials for a service that this tool needs; nothing was sent.",)),
+)
+"""What an SDK says before it sends anything."""
