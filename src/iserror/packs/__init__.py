@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     from iserror.packs._anthropic import anthropic as anthropic
     from iserror.packs._httpx import httpx as httpx
     from iserror.packs._openai import openai as openai
+    from iserror.packs._pydantic import pydantic as pydantic
     from iserror.packs.pack import Pack
 
-# Pack -> its module here, and the one that tells whether its library is installed; "" for what Python brings. Where two
-# know a class, the first counts.
-_PACKS: Final = {
+# Pack -> its module here, and the one that tells whether its library is installed; "" for what Python brings, None for
+# what an author has to name. Where two know a class, the first counts.
+_PACKS: Final[dict[str, tuple[str, str | None]]] = {
     "anthropic": ("_anthropic", "anthropic"),
     "httpx": ("_httpx", "httpx"),
     "openai": ("_openai", "openai"),
+    "pydantic": ("_pydantic", None),
 }
 
 __all__ = ["detect"]
@@ -30,7 +32,11 @@ __all__ = ["detect"]
 
 def detect() -> tuple[Pack, ...]:
     """Return the packs of the libraries that are installed, and of what Python brings; none of them is imported."""
-    found = (name for name, (_, library) in _PACKS.items() if not library or attempt(find_spec, None, library))
+    found = (
+        name
+        for name, (_, library) in _PACKS.items()
+        if library is not None and (not library or attempt(find_spec, None, library))
+    )
     return tuple(map(_load, found))
 
 
