@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from iserror.packs._httpx import httpx as httpx
     from iserror.packs._openai import openai as openai
     from iserror.packs._pydantic import pydantic as pydantic
+    from iserror.packs._stripe import stripe as stripe
     from iserror.packs.pack import Pack
 
 # Pack -> its module here, and the one that tells whether its library is installed; "" for what Python brings, None for
@@ -25,6 +26,7 @@ _PACKS: Final[dict[str, tuple[str, str | None]]] = {
     "httpx": ("_httpx", "httpx"),
     "openai": ("_openai", "openai"),
     "pydantic": ("_pydantic", None),
+    "stripe": ("_stripe", "stripe"),
 }
 
 __all__ = ["detect"]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from iserror.packs import codes
 from iserror.packs.cause import by_cause
-from iserror.packs.http import NO_CREDENTIALS, by_status
+from iserror.packs.http import NO_CREDENTIALS, UNSIGNED, by_status
 from iserror.packs.pack import Pack
 
 # A 429 that no wait mends. Their `type` is `insufficient_quota`; the code has become one of several.
@@ -53,6 +53,7 @@ openai: Final = Pack(
         "openai.OAuthError": NO_CREDENTIALS,
         "openai._exceptions.SubjectTokenProviderError": NO_CREDENTIALS,
         "openai.APIResponseValidationError": codes.UPSTREAM_INVALID_RESPONSE,
+        "openai.InvalidWebhookSignatureError": UNSIGNED,
         "openai.LengthFinishReasonError": codes.UPSTREAM_INVALID_RESPONSE,
         "openai.ContentFilterFinishReasonError": codes.UPSTREAM_REJECTED,
         # An event of a stream whose status was 200.

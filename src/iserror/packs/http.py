@@ -78,3 +78,10 @@ NO_CREDENTIALS: Final = replace(
     message=Template(("This server has no valid credentials for a service that this tool needs; nothing was sent.",)),
 )
 """What an SDK says before it sends anything."""
+
+UNSIGNED: Final = replace(
+    codes.UPSTREAM_INVALID_RESPONSE,
+    message=Template(("What came in the name of a service that this tool needs is not signed by it.",)),
+    outcome="not_applied",
+)
+"""What an SDK says of a webhook."""
