@@ -374,8 +374,7 @@ class ErrorMap:
         except KeyError:
             names = [f"{cls.__module__}.{cls.__qualname__}" for cls in kind.__mro__[:-1]]
             packs = list(self._packs.values())
-            rows = tuple(next((p.rows[name] for p in packs if name in p.rows), None) for name in names)
-            found = self._packed[kind] = tuple(row for row in rows if row is not None)
+            found = self._packed[kind] = tuple(p.rows[name] for name in names for p in packs if name in p.rows)
             return found
 
     def _entry_for(self, kind: type[BaseException]) -> Entry | None:

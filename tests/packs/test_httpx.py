@@ -1,104 +1,108 @@
-"""httpx fails at each phase of a request and with each status, and the pack says what that means."""
+"""httpx and httpx2 fail at each phase of a request and with each status, and their packs say what that means."""
 
 from __future__ import annotations
 
+from types import ModuleType
+from typing import Any
+
 import httpx
+import httpx2
 import pytest
 
 import iserror
 from tests.conftest import Lines
 from tests.packs.failing import CANARY, failure
-from tests.packs.upstream import Upstream, free_port, response, serving, stalled_connect
-
-PACK = iserror.packs.httpx
-
-
-async def post(url: str, timeout: float = 5.0, **settings: object) -> None:
-    async with httpx.AsyncClient(trust_env=False, timeout=timeout) as client:
-        (await client.post(url, content=CANARY, **settings)).raise_for_status()  # type: ignore[arg-type]
+from tests.packs.http_client import HEAD, Phases, Statuses, missing, trust
+from tests.packs.upstream import Upstream, response, serving
 
 
-def test_nothing_was_sent(lines: Lines) -> None:
-    """A refused connection, a name that does not exist, a connect timeout, a full pool: nothing reached a server."""
+class Async(Statuses):
+    library: ModuleType
 
-    async def full_pool(url: str) -> None:
-        limits = httpx.Limits(max_connections=1)
-        async with httpx.AsyncClient(trust_env=False, timeout=httpx.Timeout(5, pool=0.05), limits=limits) as client:
-            async with client.stream("GET", url):
-                await client.post(url, content=CANARY)
+    async def post(  # type: ignore[override]
+        self, url: str, *, timeout: float = 5, proxy: str | None = None, verify: bool = True
+    ) -> None:
+        options: Any = {"trust_env": False, "timeout": timeout, "proxy": proxy, "verify": trust(verify)}
+        async with self.library.AsyncClient(follow_redirects=True, max_redirects=3, **options) as client:
+            (await client.post(url, content=self.body)).raise_for_status()
 
-    listener, port = stalled_connect()
-    refused = failure(PACK, lines, lambda: post(f"http://127.0.0.1:{free_port()}/{CANARY}"))
-    unknown = failure(PACK, lines, lambda: post(f"http://{CANARY}.invalid/"))
-    stalled = failure(PACK, lines, lambda: post(f"http://127.0.0.1:{port}/{CANARY}", 0.1))
-    listener.close()
-    for said in (refused, unknown, stalled):
-        assert (said.code, said.outcome, said.retryable) == ("DEPENDENCY_UNAVAILABLE", "not_applied", True)
-    with serving(Upstream(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n", "stall")) as upstream:
-        said = failure(PACK, lines, lambda: full_pool(upstream.url))
+    def test_full_pool(self, lines: Lines) -> None:
+        """A request that waited for a connection in vain was not sent."""
+        timeout, limits = self.library.Timeout(5, pool=0.05), self.library.Limits(max_connections=1)
+
+        async def full_pool(url: str) -> None:
+            async with self.library.AsyncClient(trust_env=False, verify=trust(True), timeout=timeout, limits=limits) as client:
+                async with client.stream("GET", url):
+                    await client.post(url, content=CANARY)
+
+        with serving(Upstream(HEAD, "stall")) as upstream:
+            said = failure(self.pack, lines, lambda: full_pool(upstream.url))
         assert [request[:3] for request in upstream.requests] == [b"GET"]
-    assert (said.code, said.outcome) == ("DEPENDENCY_BUSY", "not_applied")
+        assert (said.code, said.outcome, said.retryable) == ("DEPENDENCY_BUSY", "not_applied", True)
+
+    @pytest.mark.parametrize("status", [301, 304])
+    def test_no_error(self, lines: Lines, status: int) -> None:
+        """A status that is no error, and for which the client raises, is an answer that the tool cannot use."""
+        with serving(Upstream(response(status, body=""))) as upstream:
+            said = self.said(lines, upstream.url)
+        assert (said.code, said.outcome) == ("UPSTREAM_INVALID_RESPONSE", "unknown")
+
+    def test_a_wrong_header(self, lines: Lines) -> None:
+        """What the protocol does not allow is the tool's own mistake, and is not sent."""
+
+        async def wrong(url: str) -> None:
+            async with self.library.AsyncClient(trust_env=False, verify=trust(True)) as client:
+                await client.post(url, content=CANARY, headers={f"{CANARY} {CANARY}": CANARY})
+
+        with serving(Upstream()) as upstream:
+            said = failure(self.pack, lines, lambda: wrong(upstream.url))
+        assert upstream.requests == []
+        assert (said.code, said.outcome) == ("REQUEST_INVALID", "not_applied")
+
+    def test_every_class(self) -> None:
+        """Every row names a class of the library, and every class of a failed request has a row of its own."""
+        assert missing(self.pack) == set()
+        named = {name.rpartition(".")[2] for name in self.pack.rows}
+        request = {name for name, value in vars(self.library).items() if _is(value, self.library.HTTPError)}
+        assert request - named == {"HTTPError", "RequestError", "ProtocolError"}
 
 
-@pytest.mark.parametrize(
-    ("upstream", "timeout", "code"),
-    [
-        (Upstream(ends="stall"), 0.1, "UPSTREAM_TIMEOUT"),
-        (Upstream(ends="close"), 5, "CONNECTION_LOST"),
-        (Upstream(ends="reset"), 5, "CONNECTION_LOST"),
-        (Upstream(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n", "reset"), 5, "CONNECTION_LOST"),
-        (Upstream(b"no HTTP at all\r\n\r\n"), 5, "CONNECTION_LOST"),
-        (Upstream(response(200, "content-encoding: gzip\r\n")), 5, "UPSTREAM_INVALID_RESPONSE"),
-    ],
-)
-def test_it_was_sent(lines: Lines, upstream: Upstream, timeout: float, code: str) -> None:
-    """Where the server received the request and no good answer came, what it did is unknown, and no repeat is safe."""
-    with serving(upstream):
-        said = failure(PACK, lines, lambda: post(upstream.url, timeout))
-    assert len(upstream.requests) == 1
-    assert (said.code, said.outcome, said.retryable) == (code, "unknown", False)
+class Sync(Phases):
+    library: ModuleType
+
+    def post(self, url: str, *, timeout: float = 5, proxy: str | None = None, verify: bool = True) -> None:
+        options: Any = {"trust_env": False, "timeout": timeout, "proxy": proxy, "verify": trust(verify)}
+        with self.library.Client(follow_redirects=True, max_redirects=3, **options) as client:
+            client.post(url, content=self.body).raise_for_status()
 
 
-def test_tls(lines: Lines) -> None:
-    """A handshake that fails is told apart from a connection that fails."""
-    with serving(Upstream(b"no TLS", reads=False)) as upstream:
-        said = failure(PACK, lines, lambda: post(upstream.url.replace("http:", "https:")))
-    assert (said.code, said.outcome, said.retryable) == ("TLS_FAILED", "not_applied", False)
-    assert said.advice == "stop and tell the user"
+class TestHttpx(Async):
+    pack, library = iserror.packs.httpx, httpx
 
 
-@pytest.mark.parametrize(
-    ("status", "headers", "code", "retryable", "wait"),
-    [
-        (301, "", "UPSTREAM_INVALID_RESPONSE", False, None),
-        (400, "", "UPSTREAM_REJECTED", False, None),
-        (401, "", "UPSTREAM_UNAUTHENTICATED", False, None),
-        (403, "", "UPSTREAM_PERMISSION_DENIED", False, None),
-        (404, "", "UPSTREAM_NOT_FOUND", False, None),
-        (409, "", "UPSTREAM_CONFLICT", False, None),
-        (422, "", "UPSTREAM_REJECTED", False, None),
-        (429, "retry-after: 7\r\n", "UPSTREAM_RATE_LIMITED", True, 7),
-        (429, "retry-after-ms: 250\r\n", "UPSTREAM_RATE_LIMITED", True, 0.25),
-        (500, "", "UPSTREAM_ERROR", False, None),
-        (503, "retry-after: 7\r\n", "UPSTREAM_UNAVAILABLE", False, None),
-        (504, "", "UPSTREAM_TIMEOUT", False, None),
-    ],
-)
-def test_statuses(lines: Lines, status: int, headers: str, code: str, retryable: bool, wait: float | None) -> None:
-    """A status means what RFC 9110 says; the wait is the server's own."""
-    with serving(Upstream(response(status, headers))) as upstream:
-        said = failure(PACK, lines, lambda: post(upstream.url))
-    assert (said.code, said.retryable, said.retry_after) == (code, retryable, wait)
+class TestHttpxSync(Sync):
+    pack, library = iserror.packs.httpx, httpx
 
 
-def test_reading_is_repeated(lines: Lines) -> None:
-    """A tool that only reads may be called again after an answer that never came."""
-    with serving(Upstream(response(503, "retry-after: 7\r\n"))) as upstream:
-        said = failure(PACK, lines, lambda: post(upstream.url), effect="read")
-    assert (said.code, said.retryable, said.retry_after) == ("UPSTREAM_UNAVAILABLE", True, 7)
+class TestHttpx2(Async):
+    pack, library = iserror.packs.httpx2, httpx2
+
+    def test_no_events(self, lines: Lines) -> None:
+        """An answer that is no stream of events is one that the tool cannot use."""
+
+        async def events(url: str) -> None:
+            async with httpx2.AsyncClient(trust_env=False, verify=trust(True)) as client, client.stream("GET", url) as answer:
+                async for _ in httpx2.EventSource(answer):
+                    pass
+
+        with serving(Upstream(response(200))) as upstream:
+            said = failure(self.pack, lines, lambda: events(upstream.url))
+        assert (said.code, said.outcome) == ("UPSTREAM_INVALID_RESPONSE", "unknown")
 
 
-def test_the_request_is_wrong(lines: Lines) -> None:
-    """What cannot be sent is the tool's own mistake."""
-    said = failure(PACK, lines, lambda: post(f"gopher://{CANARY}/"))
-    assert (said.code, said.outcome) == ("REQUEST_INVALID", "not_applied")
+class TestHttpx2Sync(Sync):
+    pack, library = iserror.packs.httpx2, httpx2
+
+
+def _is(value: object, base: type) -> bool:
+    return isinstance(value, type) and issubclass(value, base)

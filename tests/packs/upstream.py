@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -20,18 +21,20 @@ class Upstream:
         answer: The bytes that answer a request; None reads it and says nothing.
         ends: After the answer, or instead of it: `close`, `reset`, or `stall`.
         reads: Whether it reads the request at all.
+        tls: With what it speaks TLS, if it does.
     """
 
     answer: bytes | None = None
     ends: str = "close"
     reads: bool = True
+    tls: ssl.SSLContext | None = None
     requests: list[bytes] = field(default_factory=list)
     """Each request that was received as a whole, headers and body."""
     port: int = 0
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/{CANARY}"
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}/{CANARY}"
 
 
 def response(status: int, headers: str = "", body: str = CANARY) -> bytes:
@@ -56,6 +59,11 @@ def serving(upstream: Upstream) -> Iterator[Upstream]:
             threading.Thread(target=one, args=(connection,), daemon=True).start()
 
     def one(connection: socket.socket) -> None:
+        if upstream.tls is not None:
+            try:
+                connection = upstream.tls.wrap_socket(connection, server_side=True)
+            except OSError:
+                return
         with connection:
             if upstream.reads and not _read(connection, upstream):
                 return

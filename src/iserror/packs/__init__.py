@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING, Final
 from iserror.attempt import attempt
 
 if TYPE_CHECKING:
+    from iserror.packs._aiohttp import aiohttp as aiohttp
     from iserror.packs._anthropic import anthropic as anthropic
+    from iserror.packs._anyio import anyio as anyio
     from iserror.packs._httpx import httpx as httpx
+    from iserror.packs._httpx import httpx2 as httpx2
     from iserror.packs._openai import openai as openai
     from iserror.packs._pydantic import pydantic as pydantic
+    from iserror.packs._requests import requests as requests
+    from iserror.packs._requests import urllib3 as urllib3
+    from iserror.packs._stdlib import stdlib as stdlib
     from iserror.packs._stripe import stripe as stripe
     from iserror.packs.pack import Pack
 
@@ -23,10 +29,16 @@ if TYPE_CHECKING:
 # what an author has to name. Where two know a class, the first counts.
 _PACKS: Final[dict[str, tuple[str, str | None]]] = {
     "anthropic": ("_anthropic", "anthropic"),
-    "httpx": ("_httpx", "httpx"),
     "openai": ("_openai", "openai"),
     "pydantic": ("_pydantic", None),
     "stripe": ("_stripe", "stripe"),
+    "httpx": ("_httpx", "httpx"),
+    "httpx2": ("_httpx", "httpx2"),
+    "requests": ("_requests", "requests"),
+    "urllib3": ("_requests", "urllib3"),
+    "aiohttp": ("_aiohttp", "aiohttp"),
+    "anyio": ("_anyio", "anyio"),
+    "stdlib": ("_stdlib", ""),
 }
 
 __all__ = ["detect"]

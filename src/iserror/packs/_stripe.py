@@ -34,7 +34,13 @@ _REASONS: Final = (
     "invalid_number",
 )
 # Of these it says that the payment is to be attempted again.
-_AGAIN: Final = ("approve_with_id", "issuer_not_available", "processing_error", "reenter_transaction", "try_again_later")
+_AGAIN: Final = (
+    "approve_with_id",
+    "issuer_not_available",
+    "processing_error",
+    "reenter_transaction",
+    "try_again_later",
+)
 
 _DECLINED: Final = {
     reason: replace(

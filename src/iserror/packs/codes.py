@@ -250,6 +250,7 @@ RESOURCES_EXHAUSTED: Final = entry(
     "resource_exhausted",
     "This server has run out of memory, files or processes.",
     _LATER,
+    retryable=True,
     level="error",
 )
 COMMAND_FAILED: Final = entry(

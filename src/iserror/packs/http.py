@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
+from iserror.attempt import attempt
 from iserror.errormap import Entry, Template
 from iserror.packs import codes
-from iserror.packs.cause import failed_tls
 from iserror.packs.pack import By
-from iserror.packs.retry import wait_of
+from iserror.packs.retry import limited, wait_of
 
 # RFC 9110 section 15, RFC 6585, and what a gateway between says (502, 504).
 STATUSES: Final = {
@@ -40,6 +40,8 @@ _NAMED: Final = ("4", "5")
 def by_status(path: str, headers: Callable[[Any], Any]) -> By:
     """The entries of an exception that stands for a response.
 
+    A 403 that says when to come back is a 429.
+
     Args:
         path: Where it has the status, as in a template: `response.status_code`.
         headers: Reads the response's headers; what it raises counts as none.
@@ -47,9 +49,12 @@ def by_status(path: str, headers: Callable[[Any], Any]) -> By:
     names = tuple(path.split("."))
 
     def status(exc: Any) -> object:
+        value = exc
         for name in names:
-            exc = getattr(exc, name)
-        return int(exc)
+            value = getattr(value, name)
+        if value == 403 and attempt(lambda: limited(headers(exc)), False):
+            return 429
+        return int(value)
 
     def waiting(entry: Entry) -> Entry:
         return replace(entry, retry_after=lambda exc: wait_of(headers(exc))) if entry.retryable else entry
@@ -65,12 +70,31 @@ def by_status(path: str, headers: Callable[[Any], Any]) -> By:
 
 def unreached() -> By:
     """The entries of an exception for a connection that was not made: with TLS to blame, or the network."""
-    return By(
-        "cause",
-        lambda exc: "TLS" if failed_tls(exc) else None,
-        {"TLS": codes.TLS_FAILED},
-        codes.DEPENDENCY_UNAVAILABLE,
-    )
+    return By("cause", _tls, {"TLS": codes.TLS_FAILED}, codes.DEPENDENCY_UNAVAILABLE)
+
+
+def _tls(exc: BaseException) -> str:
+    return "TLS" if any(map(is_tls, below(exc))) else ""
+
+
+def is_tls(exc: BaseException) -> bool:
+    """Whether it is an `ssl.SSLError`. By name: a server that speaks no TLS has not loaded it."""
+    return any((cls.__module__, cls.__name__) == ("ssl", "SSLError") for cls in type(exc).__mro__)
+
+
+def below(exc: BaseException) -> Iterator[BaseException]:
+    """The exception, then those that it was made from, as their makers say: ten at most.
+
+    Not `__context__`: in a tool that asks a second server when the first one fails, it leads on to the first failure.
+    `reason` is urllib's and urllib3's; httpcore and requests give what they wrap as the first argument.
+    """
+    link: BaseException | None = exc
+    for _ in range(10):
+        if link is None:
+            return
+        yield link
+        said = (link.__cause__, getattr(link, "reason", None), *link.args[:1])
+        link = next((found for found in said if isinstance(found, BaseException)), None)
 
 
 NO_CREDENTIALS: Final = replace(

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from iserror.failure import parse_retry_after
 
 _UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|[smhd])")
-_EPOCH: Final = 1_000_000_000
-"""A number of seconds above it is a point in time."""
+_PART: Final = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|[smhd])"
+_EPOCH: Final = 1e9
+_EPOCH_MS: Final = 1e11
+"""A number of seconds above the first is a point in time, above the second one in milliseconds."""
 _RESETS: Final = (
     "ratelimit-reset",
     "x-ratelimit-reset",
+    "x-ratelimit-reset-after",
     "x-rate-limit-reset",
     "x-ratelimit-reset-requests",
     "x-ratelimit-reset-tokens",
@@ -23,37 +25,67 @@ _RESETS: Final = (
 
 
 def wait_of(headers: Any) -> float | None:
-    """Read how long a response asks to wait, in seconds.
+    """Read how long a response asks to wait, in seconds, 0 to 86,400.
 
-    In this order: `retry-after-ms` (Azure, OpenAI), `Retry-After` in seconds or as a date (RFC 9110, section 10.2.3),
-    `RateLimit` (draft-ietf-httpapi-ratelimit-headers), and the `x-ratelimit-reset` headers as seconds, a point in time
-    (GitHub) or a duration (OpenAI: `6m0s`): the longest of those whose limit is not known to have room left.
+    In this order: `retry-after-ms` and `x-ms-retry-after-ms` (Azure, OpenAI), `Retry-After` in seconds or as a date
+    (RFC 9110, section 10.2.3), and the longest of the limits that are not known to have room left: `RateLimit` as in
+    draft-ietf-httpapi-ratelimit-headers (`"p";r=0;t=5`) and as in its versions up to 7 (`limit=9, remaining=0,
+    reset=5`), and the `ratelimit-reset` headers as seconds, a point in time (GitHub, GitLab) or a duration (OpenAI:
+    `6m0s`).
 
     Args:
         headers: A mapping of header names, in lower case or blind to case.
     """
     get: Callable[[str], Any] = headers.get
-    said = parse_retry_after(get("retry-after-ms"))
-    if said is not None:
-        return said / 1_000
+    for name in ("retry-after-ms", "x-ms-retry-after-ms"):
+        milliseconds = _number(get(name))
+        if milliseconds is not None:
+            return parse_retry_after(milliseconds / 1_000)
     said = parse_retry_after(get("retry-after"))
     if said is not None:
         return said
-    limit = re.search(r";\s*t=(\d{1,9})", str(get("ratelimit") or ""))
-    if limit is not None:
-        return parse_retry_after(limit[1])
-    waits = [
-        _seconds(str(value))
-        for name in _RESETS
-        if (value := get(name)) is not None and get(name.replace("reset", "remaining")) in (None, "0")
-    ]
+    waits = (parse_retry_after(_seconds(reset)) for reset, left in _limits(get) if not left)
     return max((wait for wait in waits if wait is not None), default=None)
 
 
-def _seconds(text: str) -> float | None:
-    if parts := _DURATION.findall(text):
-        return parse_retry_after(sum(float(number) * _UNITS[unit] for number, unit in parts))
-    seconds = parse_retry_after(text) if not text.isdigit() else float(text[:12])
-    if seconds is not None and seconds > _EPOCH:
-        seconds = max(0.0, seconds - time.time())
-    return parse_retry_after(seconds)
+def limited(headers: Any) -> bool:
+    """Whether a refusal is one of how often, not of what: GitHub answers 403 to both.
+
+    Source: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
+    """
+    return headers.get("retry-after") is not None or _number(headers.get("x-ratelimit-remaining")) == 0
+
+
+def _limits(get: Callable[[str], Any]) -> Iterator[tuple[str, float | None]]:
+    """Each limit's reset, and what is left of it."""
+    for item in _text(get("ratelimit")).split('"')[::2]:  # the odd ones are the names of policies
+        fields = dict(re.findall(r"\b(r|t|remaining|reset)=([0-9]{1,20})", item))
+        reset = fields.get("t") or fields.get("reset")
+        if reset:
+            yield reset, _number(fields.get("r") or fields.get("remaining"))
+    for name in _RESETS:
+        value = get(name)
+        if value is not None:
+            yield _text(value), _number(get(name.replace("reset-after", "reset").replace("reset", "remaining")))
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bytes):
+        value = value.decode("latin-1")
+    return str(value).strip()[:1_000] if isinstance(value, (str, int, float)) else ""
+
+
+def _number(value: object) -> float | None:
+    text = _text(value)
+    return float(text) if re.fullmatch(r"[0-9]{1,20}(\.[0-9]{1,20})?", text) else None
+
+
+def _seconds(text: str) -> float | str:
+    number = _number(text)
+    if number is None:
+        if re.fullmatch(f"(?:{_PART})+", text):
+            return sum(float(amount) * _UNITS[unit] for amount, unit in re.findall(_PART, text))
+        return text
+    if number > _EPOCH_MS:
+        number /= 1_000
+    return max(0.0, number - time.time()) if number > _EPOCH else number

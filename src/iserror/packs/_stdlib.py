@@ -1,0 +1,170 @@
+"""What Python brings: files and sockets, names, TLS, timeouts, programs, decoding, `http.client` and `urllib`.
+
+Not here: classes that mistakes raise as well (ValueError, KeyError, RuntimeError, EOFError, ImportError,
+HTTPException), and those that steer a program (queue.Empty, StopIteration, BlockingIOError). Of OSError only what the
+system itself said: by `errno`, and in Python's own classes, since a library's subclass may use `errno` for anything
+(in `ssl.SSLError` 1 is not EPERM).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from errno import errorcode
+from typing import Any, Final
+
+from iserror.errormap import Entry, Template
+from iserror.packs import codes
+from iserror.packs.http import by_status, is_tls
+from iserror.packs.pack import By, Pack
+from iserror.packs.phase import phase_of
+
+_TIMEOUT: Final = replace(
+    codes.UPSTREAM_TIMEOUT, message=Template(("Something that this tool waited for did not come in time.",))
+)
+_NO_JSON: Final = replace(
+    codes.UPSTREAM_INVALID_RESPONSE, message=Template(("Something that this tool had to read is not valid JSON.",))
+)
+_NO_TEXT: Final = replace(
+    codes.UPSTREAM_INVALID_RESPONSE,
+    message=Template(("Something that this tool had to read is not text in the encoding that it expects.",)),
+)
+_NO_TLS: Final = replace(
+    codes.TLS_FAILED, message=Template(("No secure connection to a service that this tool needs.",)), outcome="unknown"
+)
+# A part of what was to be written is there.
+_FULL: Final = replace(codes.STORAGE_FULL, outcome="unknown")
+_NO_MODULE: Final = replace(
+    codes.FEATURE_UNAVAILABLE,
+    message=Template(("This server lacks the Python module ", ("name",), ", which the tool needs.")),
+)
+_EXIT: Final = replace(
+    codes.COMMAND_FAILED,
+    message=Template(("A program that this tool runs failed (exit status ", ("returncode",), ").")),
+)
+_NO_MEMORY: Final = replace(codes.RESOURCES_EXHAUSTED, outcome="unknown")
+
+
+def _errno(exc: OSError) -> str | None:
+    if type(exc).__module__ != "builtins":
+        return None
+    name = errorcode.get(exc.errno or 0, "").removeprefix("WSA")  # Windows' sockets have a set of their own
+    phase = phase_of(exc)
+    return f"{phase} {name}" if phase else name
+
+
+def _network(entry: Entry) -> By:
+    return By("phase", phase_of, {"connecting": codes.DEPENDENCY_UNAVAILABLE}, entry)
+
+
+_LOST: Final = _network(codes.CONNECTION_LOST)
+_TLS: Final = By("phase", phase_of, {"connecting": codes.TLS_FAILED}, _NO_TLS)
+_TLS_LOST: Final = By("phase", phase_of, {"connecting": codes.TLS_FAILED}, codes.CONNECTION_LOST)
+
+
+def _reason(exc: Any) -> str | None:
+    """How far `urlopen` got: its URLError covers connecting and sending, not the answer."""
+    reason = exc.reason
+    if not isinstance(reason, BaseException):
+        return None if exc.__cause__ is not None else "no request"  # the cause of "ftp error: ..." is sent already
+    phase = phase_of(reason)
+    if phase and is_tls(reason):
+        return "TLS"
+    return phase or ("timeout" if isinstance(reason, TimeoutError) else None)
+
+
+stdlib: Final = Pack(
+    name="stdlib",
+    sources=(
+        "https://docs.python.org/3/library/exceptions.html#os-exceptions",
+        "https://docs.python.org/3/library/errno.html",
+        "https://docs.python.org/3/library/socket.html#exceptions",
+        "https://docs.python.org/3/library/ssl.html#exceptions",
+        "https://docs.python.org/3/library/subprocess.html#exceptions",
+        "https://docs.python.org/3/library/http.client.html",
+        "https://docs.python.org/3/library/urllib.error.html",
+        "https://docs.python.org/3/library/asyncio-exceptions.html",
+        "https://docs.python.org/3/library/concurrent.futures.html#exception-classes",
+    ),
+    rows={
+        "builtins.FileNotFoundError": By("errno", _errno, {"ENOENT": codes.NOT_FOUND}),
+        "builtins.NotADirectoryError": By("errno", _errno, {"ENOTDIR": codes.NOT_FOUND}),
+        "builtins.FileExistsError": By("errno", _errno, {"EEXIST": codes.ALREADY_EXISTS}),
+        "builtins.PermissionError": By(
+            "errno", _errno, {"EACCES": codes.PERMISSION_DENIED, "EPERM": codes.PERMISSION_DENIED}
+        ),
+        # Nobody took the connection, so that nothing can have been sent over it.
+        "builtins.ConnectionRefusedError": codes.DEPENDENCY_UNAVAILABLE,
+        "builtins.ConnectionResetError": _LOST,
+        "builtins.ConnectionAbortedError": _LOST,
+        "builtins.BrokenPipeError": _LOST,
+        # A socket's, ETIMEDOUT, and those of asyncio and concurrent.futures, which have one of their own on 3.10.
+        "builtins.TimeoutError": _network(_TIMEOUT),
+        "asyncio.exceptions.TimeoutError": _network(_TIMEOUT),
+        "concurrent.futures._base.TimeoutError": _TIMEOUT,
+        "builtins.OSError": By(
+            "errno",
+            _errno,
+            {
+                "EDQUOT": _FULL,
+                "EMFILE": codes.RESOURCES_EXHAUSTED,
+                "ENAMETOOLONG": codes.INVALID_VALUE,
+                "ENFILE": codes.RESOURCES_EXHAUSTED,
+                "ENOMEM": codes.RESOURCES_EXHAUSTED,
+                "ENOSPC": _FULL,
+                "EROFS": codes.READ_ONLY,
+                # Linux says these of a connection that was made, too, when nothing has come for long.
+                "EHOSTDOWN": codes.CONNECTION_LOST,
+                "EHOSTUNREACH": codes.CONNECTION_LOST,
+                "ENETDOWN": codes.CONNECTION_LOST,
+                "ENETRESET": codes.CONNECTION_LOST,
+                "ENETUNREACH": codes.CONNECTION_LOST,
+                "connecting EMFILE": codes.RESOURCES_EXHAUSTED,
+                "connecting ENFILE": codes.RESOURCES_EXHAUSTED,
+                # Of several addresses that failed asyncio raises one OSError without an errno.
+                "connecting": codes.DEPENDENCY_UNAVAILABLE,
+                # The program is not there, or is none.
+                "starting ENOENT": codes.FEATURE_UNAVAILABLE,
+                "starting EACCES": codes.FEATURE_UNAVAILABLE,
+            },
+        ),
+        "builtins.MemoryError": _NO_MEMORY,
+        "builtins.ModuleNotFoundError": _NO_MODULE,
+        "socket.gaierror": codes.DEPENDENCY_UNAVAILABLE,
+        "socket.herror": codes.DEPENDENCY_UNAVAILABLE,
+        # A server's certificate is looked at in the handshake only.
+        "ssl.SSLCertVerificationError": codes.TLS_FAILED,
+        "ssl.SSLEOFError": _TLS_LOST,
+        "ssl.SSLSyscallError": _TLS_LOST,
+        "ssl.SSLZeroReturnError": _TLS_LOST,
+        # Of a handshake, of a key that cannot be loaded, or in the middle of a connection.
+        "ssl.SSLError": _TLS,
+        "subprocess.CalledProcessError": _EXIT,
+        "subprocess.TimeoutExpired": codes.COMMAND_TIMEOUT,
+        "concurrent.futures._base.BrokenExecutor": codes.COMMAND_FAILED,
+        "concurrent.futures.process.BrokenProcessPool": codes.COMMAND_FAILED,
+        "concurrent.futures.thread.BrokenThreadPool": codes.COMMAND_FAILED,
+        "json.decoder.JSONDecodeError": _NO_JSON,
+        "builtins.UnicodeDecodeError": _NO_TEXT,
+        "asyncio.exceptions.IncompleteReadError": codes.CONNECTION_LOST,
+        "asyncio.exceptions.LimitOverrunError": codes.UPSTREAM_INVALID_RESPONSE,
+        "http.client.RemoteDisconnected": codes.CONNECTION_LOST,
+        "http.client.IncompleteRead": codes.CONNECTION_LOST,
+        "http.client.BadStatusLine": codes.UPSTREAM_INVALID_RESPONSE,
+        "http.client.LineTooLong": codes.UPSTREAM_INVALID_RESPONSE,
+        "http.client.UnknownProtocol": codes.UPSTREAM_INVALID_RESPONSE,
+        "http.client.InvalidURL": codes.REQUEST_INVALID,
+        "urllib.error.HTTPError": by_status("code", lambda exc: exc.headers),
+        "urllib.error.ContentTooShortError": codes.CONNECTION_LOST,
+        "urllib.error.URLError": By(
+            "phase",
+            _reason,
+            {
+                "connecting": codes.DEPENDENCY_UNAVAILABLE,
+                "TLS": codes.TLS_FAILED,
+                "no request": codes.REQUEST_INVALID,
+                "timeout": codes.UPSTREAM_TIMEOUT,
+            },
+            codes.CONNECTION_LOST,
+        ),
+    },
+)
