@@ -1,4 +1,4 @@
-"""anthropic's SDK fails at each phase of a request, with each status and inside a stream, and the pack says what it means."""
+"""anthropic's SDK fails at each phase of a request, with each status and in a stream; the pack says what it means."""
 
 from __future__ import annotations
 

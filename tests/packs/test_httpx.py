@@ -31,7 +31,9 @@ class Async(Statuses):
         timeout, limits = self.library.Timeout(5, pool=0.05), self.library.Limits(max_connections=1)
 
         async def full_pool(url: str) -> None:
-            async with self.library.AsyncClient(trust_env=False, verify=trust(True), timeout=timeout, limits=limits) as client:
+            async with self.library.AsyncClient(
+                trust_env=False, verify=trust(True), timeout=timeout, limits=limits
+            ) as client:
                 async with client.stream("GET", url):
                     await client.post(url, content=CANARY)
 
@@ -91,7 +93,10 @@ class TestHttpx2(Async):
         """An answer that is no stream of events is one that the tool cannot use."""
 
         async def events(url: str) -> None:
-            async with httpx2.AsyncClient(trust_env=False, verify=trust(True)) as client, client.stream("GET", url) as answer:
+            async with (
+                httpx2.AsyncClient(trust_env=False, verify=trust(True)) as client,
+                client.stream("GET", url) as answer,
+            ):
                 async for _ in httpx2.EventSource(answer):
                     pass
 

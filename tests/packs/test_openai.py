@@ -1,7 +1,8 @@
-"""openai's SDK fails at each phase of a request, with each status and inside a stream, and the pack says what it means."""
+"""openai's SDK fails at each phase of a request, with each status and in a stream; the pack says what it means."""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import httpx2
@@ -202,3 +203,19 @@ def test_websocket_queue(lines: Lines) -> None:
     assert (said.code, said.outcome) == ("DEPENDENCY_BUSY", "not_applied")
     said = failure(PACK, lines, ends)
     assert (said.code, said.outcome) == ("CONNECTION_LOST", "unknown")
+
+
+def test_webhook(lines: Lines) -> None:
+    """A webhook that somebody else signed: no request was made."""
+
+    def webhook() -> None:
+        headers = {
+            "webhook-signature": f"v1,{CANARY}",
+            "webhook-timestamp": str(int(time.time())),
+            "webhook-id": CANARY,
+        }
+        with openai.OpenAI(api_key=CANARY, webhook_secret=CANARY) as sdk:
+            sdk.webhooks.unwrap("{}", headers)
+
+    said = failure(PACK, lines, webhook)
+    assert (said.code, said.outcome, said.retryable) == ("UPSTREAM_INVALID_RESPONSE", "not_applied", False)

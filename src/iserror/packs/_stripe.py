@@ -91,7 +91,7 @@ stripe: Final = Pack(
             "status", lambda exc: exc.http_status, {"401": codes.UPSTREAM_UNAUTHENTICATED}, NO_CREDENTIALS
         ),
         f"{_E}PermissionError": codes.UPSTREAM_PERMISSION_DENIED,
-        # Of a status without an exception of its own, and of a body that is no JSON. 424 is of what stands behind Stripe.
+        # Of a status without an exception of its own, and of a body that is no JSON. 424: what Stripe needs failed.
         f"{_E}APIError": replace(_STATUS, entries={**_STATUS.entries, "424": codes.UPSTREAM_ERROR}),
         f"{_E}SignatureVerificationError": UNSIGNED,
         f"{_O}InvalidClientError": codes.UPSTREAM_UNAUTHENTICATED,
