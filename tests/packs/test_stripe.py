@@ -14,7 +14,7 @@ from iserror.packs._stripe import _AGAIN, _REASONS
 from tests.conftest import Lines
 from tests.packs.failing import CANARY, failure
 from tests.packs.sdk import answer, prove_it_was_sent, prove_names, prove_nothing_was_sent, prove_tls, said_of
-from tests.packs.upstream import Upstream, free_port, serving
+from tests.packs.upstream import free_port
 
 PACK = iserror.packs.stripe
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from iserror.packs._requests import requests as requests
     from iserror.packs._requests import urllib3 as urllib3
     from iserror.packs._stdlib import stdlib as stdlib
+    from iserror.packs._slack_sdk import slack_sdk as slack_sdk
     from iserror.packs._stripe import stripe as stripe
     from iserror.packs.pack import Pack
 
@@ -31,6 +32,7 @@ _PACKS: Final[dict[str, tuple[str, str | None]]] = {
     "anthropic": ("_anthropic", "anthropic"),
     "openai": ("_openai", "openai"),
     "pydantic": ("_pydantic", None),
+    "slack_sdk": ("_slack_sdk", "slack_sdk"),
     "stripe": ("_stripe", "stripe"),
     "httpx": ("_httpx", "httpx"),
     "httpx2": ("_httpx", "httpx2"),
