@@ -124,7 +124,11 @@ def test_before_a_request(lines: Lines) -> None:
     def block() -> None:
         ButtonElement(text=CANARY, action_id=CANARY * 100, value=CANARY).to_dict()
 
-    for action, code in ((arguments, "REQUEST_INVALID"), (block, "REQUEST_INVALID"), (lambda: connection(1), "FEATURE_UNAVAILABLE")):
+    for action, code in (
+        (arguments, "REQUEST_INVALID"),
+        (block, "REQUEST_INVALID"),
+        (lambda: connection(1), "FEATURE_UNAVAILABLE"),
+    ):
         said = failure(PACK, lines, action)
         assert (said.code, said.outcome) == (code, "not_applied")
 

@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     from iserror.packs._aiohttp import aiohttp as aiohttp
     from iserror.packs._anthropic import anthropic as anthropic
     from iserror.packs._anyio import anyio as anyio
+    from iserror.packs._github import github as github
+    from iserror.packs._github import githubkit as githubkit
     from iserror.packs._httpx import httpx as httpx
     from iserror.packs._httpx import httpx2 as httpx2
     from iserror.packs._openai import openai as openai
     from iserror.packs._pydantic import pydantic as pydantic
     from iserror.packs._requests import requests as requests
     from iserror.packs._requests import urllib3 as urllib3
-    from iserror.packs._stdlib import stdlib as stdlib
     from iserror.packs._slack_sdk import slack_sdk as slack_sdk
+    from iserror.packs._stdlib import stdlib as stdlib
     from iserror.packs._stripe import stripe as stripe
     from iserror.packs.pack import Pack
 
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 # what an author has to name. Where two know a class, the first counts.
 _PACKS: Final[dict[str, tuple[str, str | None]]] = {
     "anthropic": ("_anthropic", "anthropic"),
+    "github": ("_github", "github"),
+    "githubkit": ("_github", "githubkit"),
     "openai": ("_openai", "openai"),
     "pydantic": ("_pydantic", None),
     "slack_sdk": ("_slack_sdk", "slack_sdk"),

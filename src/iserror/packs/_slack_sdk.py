@@ -1,4 +1,4 @@
-"""`slack_sdk`. While it connects and reads, it lets the exceptions of urllib and aiohttp pass, which have their packs."""
+"""`slack_sdk`, which lets the exceptions of urllib and aiohttp pass: they have their packs."""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ _NO_MODULE: Final = replace(
     message=Template(("This server lacks the Python module ", ("name",), ", which the tool needs.")),
 )
 _EXIT: Final = replace(
-    codes.COMMAND_FAILED, message=Template(("A program that this tool runs failed (exit status ", ("returncode",), ")."))
+    codes.COMMAND_FAILED,
+    message=Template(("A program that this tool runs failed (exit status ", ("returncode",), ").")),
 )
 _NO_MEMORY: Final = replace(codes.RESOURCES_EXHAUSTED, outcome="unknown")
 
