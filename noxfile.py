@@ -53,7 +53,7 @@ HOSTLESS = [
     "test_check_servers",
 ]
 # What starts many servers is tested where hosts differ, and SDKs: the newest of each host, the lowest of each SDK.
-AT_THE_ENDS = ["test_agents", "test_idempotency"]
+AT_THE_ENDS = ["test_agents", "test_idempotency", "test_pytest_plugin"]
 LOWEST_SDKS = ["mcp1-low", "mcp2-low"]
 # What takes longest, on the newest Python.
 ON_THE_NEWEST = ["test_check", "test_check_servers", "test_examples", "test_idempotency_redis", "test_report"]
@@ -118,7 +118,7 @@ def _tests(host: str, version: str) -> Callable[[nox.Session], None]:
         # `make coverage`: it costs a third of the time, and one Python shows it.
         under = ["coverage", "run", "-m"] if version == NEWEST and "ISERROR_COVERAGE" in os.environ else []
         # The big numbers of the log's tests are run in full once.
-        env = {"ISERROR_TEST_SCALE": "0.1"} if version == NEWEST else {}
+        env = {} if here and version == OLDEST else {"ISERROR_TEST_SCALE": "0.1"}
         session.run("python", "-m", *under, "pytest", *arguments, env=env)
 
     run.__doc__ = f"Run the test suite on {host}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from iserror.excinfo import LogText
 from iserror.fingerprint import keep_key_in
 from iserror.logs import configure, sink
 from iserror.logs.chain import State
+
+# Where the library was installed before it had a plugin, pytest does not find that by itself.
+pytest_plugins = [] if "iserror" in entry_points(group="pytest11").names else ["iserror.testing.plugin"]
 
 
 @pytest.fixture(autouse=True)

@@ -121,21 +121,11 @@ def _caller(raw: Callable[..., Awaitable[Any]]) -> Call:
 @contextlib.asynccontextmanager
 async def in_memory(server: Any, **settings: Any) -> AsyncIterator[Call]:
     """Connect the host's own in-memory client."""
-    if HOST == "mcp1":
-        from mcp.shared.memory import create_connected_server_and_client_session
+    from iserror.testing import connect  # servers import this module too
 
-        async with create_connected_server_and_client_session(server._mcp_server, **settings) as session:
-            yield _caller(session.call_tool)
-    elif HOST == "mcp2":
-        from mcp import Client
-
-        async with Client(server, **settings) as client:
-            yield _caller(client.call_tool)
-    else:
-        from fastmcp import Client
-
-        async with Client(server, **settings) as client:
-            yield _caller(client.call_tool_mcp)
+    async with connect(server, **settings) as connection:
+        client = connection.client
+        yield _caller(client.call_tool_mcp if IS_FASTMCP else client.call_tool)
 
 
 @contextlib.asynccontextmanager

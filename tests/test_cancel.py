@@ -16,6 +16,7 @@ import pytest
 
 from iserror import ErrorMap, ToolErrors, ToolFailure
 from iserror.problem import Group
+from iserror.testing import assert_tool_error
 from tests import hosts
 from tests.conftest import Lines
 
@@ -229,7 +230,7 @@ async def test_timeout_inside_a_served_tool(wrap: Callable[[Any], Any] | None, l
         answer = await call("outer")
     # Before Python 3.11, asyncio's TimeoutError is another class.
     code = "UPSTREAM_TIMEOUT" if wrap is None or sys.version_info >= (3, 11) else "INTERNAL_ERROR"
-    assert hosts.failure_of(answer)["code"] == code
+    assert_tool_error(answer, code=code)
     assert [line["code"] for line in lines.read()] == [code]
 
 
@@ -305,7 +306,7 @@ async def test_stray_cancelled_error_on_a_server(lines: Lines) -> None:
 
     async with hosts.in_memory(server) as call:
         for tool in ("alone", "grouped", "alone"):
-            assert hosts.failure_of(await call(tool))["code"] == "INTERNAL_ERROR"
+            assert_tool_error(await call(tool), code="INTERNAL_ERROR")
     assert [line["level"] for line in lines.read()] == ["error", "error", "error"]
 
 

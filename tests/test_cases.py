@@ -38,6 +38,7 @@ from iserror import (
     quoted,
 )
 from iserror.problem import Group
+from iserror.testing import assert_tool_error
 from tests import hosts
 from tests.conftest import Lines
 from tests.hostile_server import DSN, SECRET, Order
@@ -99,9 +100,9 @@ async def test_c02_url_of_an_http_client() -> None:
         except httpx.HTTPStatusError as exc:
             raise hosts.ToolError(f"search failed: {exc}") from None
 
-    failure = hosts.failure_of(await call_one(raw, http_errors()))
-    assert (failure["code"], failure["message"]) == ("SEARCH_REFUSED", "The search service answered 401.")
-    assert hosts.failure_of(await call_one(by_hand, http_errors()))["code"] == "TOOL_ERROR"
+    failure = assert_tool_error(await call_one(raw, http_errors()), code="SEARCH_REFUSED")
+    assert failure.message == "The search service answered 401."
+    assert_tool_error(await call_one(by_hand, http_errors()), code="TOOL_ERROR")
 
 
 @pytest.mark.parametrize(
@@ -130,8 +131,8 @@ async def test_c20_timed_out_write() -> None:
         done.append("paid")
         raise httpx.ReadTimeout("timed out", request=httpx.Request("POST", URL))
 
-    failure = hosts.failure_of(await call_one(pay, http_errors()))
-    assert (failure["code"], failure["outcome"], failure["retryable"]) == ("SEARCH_TIMEOUT", "unknown", False)
+    answer = await call_one(pay, http_errors())
+    assert_tool_error(answer, code="SEARCH_TIMEOUT", outcome="unknown", retryable=False)
     assert done == ["paid"]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from iserror import cli
 from iserror.check import audit, baseline, output
 from iserror.check.checks.arguments import broken
 from iserror.check.finding import CHECKS, Finding
@@ -22,7 +23,17 @@ from iserror.check.wire import CannotRunError, safe_url
 from tests.bad_server import SECRET
 from tests.checked_server import PASSWORD
 from tests.hosts import ROOT
-from tests.test_check import SERVER, run
+from tests.test_check import SERVER
+
+
+def main(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """The command in this process: its exit code, stdout and stderr."""
+    try:
+        code = cli.main(["check", *arguments])
+    except SystemExit as exc:
+        code = int(exc.code or 0)
+    return (code, *capsys.readouterr())
+
 
 BAD = str(ROOT / "tests" / "bad_server.py")
 
@@ -219,13 +230,13 @@ CANNOT_RUN = {
 
 
 @pytest.mark.parametrize("target", CANNOT_RUN)
-def test_what_cannot_be_checked(target: str) -> None:
+def test_what_cannot_be_checked(target: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A target that cannot be loaded or reached gives exit code 2 and one line that says why, without a secret."""
-    done = run(target)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"iserror: {CANNOT_RUN[target]}")
-    assert done.stderr.count("\n") == 1
-    assert PASSWORD not in done.stderr
+    code, stdout, stderr = main(capsys, target)
+    assert (code, stdout) == (2, "")
+    assert stderr.startswith(f"iserror: {CANNOT_RUN[target]}")
+    assert stderr.count("\n") == 1
+    assert PASSWORD not in stderr
 
 
 MISUSE = {
@@ -242,11 +253,11 @@ MISUSE = {
 
 
 @pytest.mark.parametrize("arguments", MISUSE, ids=str)
-def test_misuse(arguments: tuple[str, ...]) -> None:
+def test_misuse(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     """A wrong command line gives exit code 2 and says what is wrong."""
-    done = run(*arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert MISUSE[arguments] in done.stderr
+    code, stdout, stderr = main(capsys, *arguments)
+    assert (code, stdout) == (2, "")
+    assert MISUSE[arguments] in stderr
 
 
 def test_a_coroutine_that_makes_a_server() -> None:
@@ -265,22 +276,19 @@ def test_targets_are_shown_without_credentials() -> None:
 # --- output --------------------------------------------------------------------------------------------------
 
 
-def test_baseline(tmp_path: Path) -> None:
+def test_baseline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Findings in the baseline are accepted, others are not, and what was mended is said."""
     path = tmp_path / "known.json"
     target = ("--", sys.executable, BAD, "vague")
-    written = run("--write-baseline", str(path), "--json", *target)
-    assert (written.returncode, json.loads(written.stdout)["known"]) == (0, 1)
-    accepted = run("--baseline", str(path), "--json", *target)
-    assert (accepted.returncode, accepted.stderr, json.loads(accepted.stdout)["findings"]) == (0, "", [])
+    code, stdout, _ = main(capsys, "--write-baseline", str(path), "--json", *target)
+    assert (code, json.loads(stdout)["known"]) == (0, 1)
+    code, stdout, stderr = main(capsys, "--baseline", str(path), "--json", *target)
+    assert (code, stderr, json.loads(stdout)["findings"]) == (0, "", [])
     baseline.write(path, [Finding("stdout.noise", "")])
-    new = run("--baseline", str(path), "--json", *target)
-    assert (new.returncode, [f["check"] for f in json.loads(new.stdout)["findings"]]) == (
-        1,
-        ["channels.unknown_method"],
-    )
-    assert new.stderr == "iserror: 1 findings of the baseline are no longer there: write it anew\n"
-    path.write_text(new.stdout)
+    code, stdout, stderr = main(capsys, "--baseline", str(path), "--json", *target)
+    assert (code, [f["check"] for f in json.loads(stdout)["findings"]]) == (1, ["channels.unknown_method"])
+    assert stderr == "iserror: 1 findings of the baseline are no longer there: write it anew\n"
+    path.write_text(stdout)
     assert baseline.read(path) == {("channels.unknown_method", "", "")}
 
 

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 import iserror
-from iserror import ErrorMap, Failure, ToolErrors, client, logs
+from iserror import ErrorMap, Failure, ToolErrors, client, logs, testing
 from iserror.errormap import BUILT_IN
 from iserror.redact import DEFAULT_RULES
 from tests.hosts import HOST, ROOT
@@ -57,6 +57,23 @@ def test_every_limit_of_a_caller_is_on_the_agents_page(name: str) -> None:
 def test_every_outcome_is_on_the_agents_page(name: str) -> None:
     """An outcome that the page for agent authors does not name fails the build."""
     assert f"`{name}`" in _page("agents.md")
+
+
+@pytest.mark.parametrize("name", testing.__all__)
+def test_every_helper_is_on_the_pytest_page(name: str) -> None:
+    """A helper that the page on tests does not name, or an assertion without all its parameters, fails the build."""
+    if name.startswith("assert_"):
+        row = re.search(rf"^\| `{name}\((.*?)\)` \|", _page("pytest.md"), re.MULTILINE)
+        assert row is not None
+        assert re.findall(r"\w+", row[1]) == list(inspect.signature(getattr(testing, name)).parameters)
+    assert name in _page("pytest.md") + _page("api.md")
+
+
+@pytest.mark.parametrize("name", ["iserror_servers", "iserror_calls", "iserror_baseline"])
+def test_every_setting_of_the_plugin_is_on_the_pytest_page(name: str, pytestconfig: pytest.Config) -> None:
+    """A setting of the plugin without a row on the page on tests fails the build."""
+    assert not pytestconfig.getini(name)
+    assert f"| `{name}` |" in _page("pytest.md")
 
 
 @pytest.mark.parametrize(("code", "category"), list(BUILT_IN.items()))
@@ -110,7 +127,7 @@ def test_the_readme_server_runs() -> None:
     assert "[get_invoice failed; change the call first; request_id: " in done.stdout
 
 
-@pytest.mark.parametrize("name", ["tutorial.md", "agents.md"])
+@pytest.mark.parametrize("name", ["tutorial.md", "agents.md", "pytest.md"])
 def test_a_page_is_valid_python(name: str) -> None:
     """Every Python block of the page compiles."""
     for source in re.findall(r"```python\n(.*?)```", _page(name), re.DOTALL):

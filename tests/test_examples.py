@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from iserror.testing import assert_tool_error
 from tests import hosts
-from tests.hosts import HOST, ROOT, failure_of, normalize
+from tests.hosts import HOST, ROOT, normalize
 
 SERVER = f"examples/billing/server_{HOST}.py"
 
@@ -72,17 +73,10 @@ async def test_the_service_over_http(tmp_path: Path, upstream: str) -> None:
 
     invoice = {"id": "INV-1001", "customer": "Blue Heron Bakery", "amount": 12_000, "paid": 0, "charged": 0}
     assert found["result"]["structuredContent"] == invoice
-    assert "INV-1001, INV-1002" in failure_of(missing)["hint"]
+    assert "INV-1001, INV-1002" in str(assert_tool_error(missing, category="not_found").hint)
     assert nobody["result"]["structuredContent"] == {"total": 0, "invoices": []}
-    assert {key: failure_of(busy)[key] for key in ("retryable", "retry_after", "outcome")} == {
-        "retryable": True,
-        "retry_after": 2.0,
-        "outcome": "not_applied",
-    }
-    assert {key: failure_of(lost)[key] for key in ("retryable", "outcome")} == {
-        "retryable": False,
-        "outcome": "unknown",
-    }
+    turned_away = assert_tool_error(busy, retryable=True, outcome="not_applied")
+    assert turned_away.retry_after == 2.0
+    unanswered = assert_tool_error(lost, retryable=False, outcome="unknown")
     sent = [json.loads(line)["x_request_id"] for line in (tmp_path / "upstream.jsonl").read_text().splitlines()]
-    assert failure_of(busy)["request_id"] in sent
-    assert failure_of(lost)["request_id"] in sent
+    assert {turned_away.request_id, unanswered.request_id} <= set(sent)

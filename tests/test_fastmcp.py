@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from iserror import ErrorMap, ToolErrors, ToolFailure
+from iserror.testing import assert_no_leak
 from tests import hosts, scenarios
 from tests.conftest import Lines
 from tests.hosts import IS_FASTMCP, ON_SDK_1, ToolError, new_server, normalize
@@ -138,7 +139,7 @@ async def test_proxy_of_a_bare_server(lines: Lines) -> None:
     envelope = hosts.failure_of(raw)
     assert ("RETURNED_ERROR", "unknown", "unknown") == (envelope["code"], envelope["category"], envelope["outcome"])
     assert hosts.text_of(raw).startswith("RETURNED_ERROR: Error calling tool 'crashing': postgres://")
-    assert scenarios.SECRET not in str(raw)
+    assert_no_leak(raw, planted=scenarios.SECRET)
     assert ["RETURNED_ERROR"] == [line["code"] for line in lines.read()]
 
 
@@ -325,7 +326,7 @@ async def test_a_dependency_that_fails(fault: str, lines: Lines) -> None:
     async with hosts.in_memory(server) as call:
         raw = await call("get")
     assert (not_found("get") if fault == "mapped" else crash("get")) == normalize(raw)
-    assert scenarios.SECRET not in str(raw)
+    assert_no_leak(raw, planted=scenarios.SECRET)
     assert 1 == len(lines.read())
 
 

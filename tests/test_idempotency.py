@@ -22,6 +22,7 @@ import pytest
 
 from iserror import ToolErrors, ToolFailure, current_call
 from iserror.idempotency import Entry, Idempotency, IdempotencyStore, MemoryStore
+from iserror.testing import assert_tool_error
 from tests import hosts
 from tests.conftest import Lines
 from tests.hosts import HOST, Context, failure_of, in_memory, new_server, text_of, types
@@ -109,7 +110,7 @@ async def test_a_result_that_json_would_change_is_not_kept(attached: Served) -> 
     async with in_memory(attached.server) as call:
         first = await call("give", {"kind": "mixed", "key": "k"})
         assert [block["text"] for block in first["result"]["content"]] == ["one", "two"]
-        assert failure_of(await call("give", {"kind": "mixed", "key": "k"}))["code"] == "RESULT_NOT_KEPT"
+        assert_tool_error(await call("give", {"kind": "mixed", "key": "k"}), code="RESULT_NOT_KEPT")
     assert len(attached.effects.all()) == 1
 
 
@@ -160,7 +161,7 @@ async def test_what_applied_nothing_releases_the_key(kind: str, attached: Served
     assert same(first, again)
     assert len(attached.effects.all()) == 2
     if kind == "not_applied":
-        assert failure_of(first)["retryable"] is True
+        assert_tool_error(first, retryable=True)
 
 
 async def test_a_protocol_error_of_unknown_outcome_is_not_run_again(attached: Served) -> None:
@@ -169,8 +170,7 @@ async def test_a_protocol_error_of_unknown_outcome_is_not_run_again(attached: Se
         first = await call("fail", {"kind": "protocol", "key": "k"})
         again = await call("fail", {"kind": "protocol", "key": "k"})
     assert first["error"]["code"] == -32001
-    assert failure_of(again)["code"] == "OUTCOME_UNKNOWN"
-    assert failure_of(again)["retryable"] is False
+    assert_tool_error(again, code="OUTCOME_UNKNOWN", retryable=False)
     assert len(attached.effects.all()) == 1
 
 
@@ -180,7 +180,7 @@ async def test_a_returned_error_is_a_failure(kind: str, attached: Served) -> Non
     async with in_memory(attached.server) as call:
         first = await call("give", {"kind": kind, "key": "k"})
         again = await call("give", {"kind": kind, "key": "k"})
-    assert failure_of(first)["code"] == "RETURNED_ERROR"
+    assert_tool_error(first, code="RETURNED_ERROR")
     assert same(first, again)
     assert len(attached.effects.all()) == 1
 
@@ -189,7 +189,7 @@ async def test_a_returned_error_that_applied_nothing(attached: Served) -> None:
     """A returned error whose envelope says that nothing was applied releases the key."""
     async with in_memory(attached.server) as call:
         for _ in range(2):
-            assert failure_of(await call("give", {"kind": "upstream", "key": "k"}))["code"] == "TOO_EARLY"
+            assert_tool_error(await call("give", {"kind": "upstream", "key": "k"}), code="TOO_EARLY")
     assert len(attached.effects.all()) == 2
 
 
@@ -236,7 +236,7 @@ async def test_a_converted_error_is_a_failure(tmp_path: Path) -> None:
     guard.attach(server)
     async with in_memory(server) as call:
         first, again = [await call("pay", {"key": "k"}) for _ in range(2)]
-    assert failure_of(first)["code"] == "RETURNED_ERROR"
+    assert_tool_error(first, code="RETURNED_ERROR")
     assert same(first, again)
     assert len(runs) == 1
 
@@ -523,7 +523,7 @@ def test_a_body_that_the_client_cancelled_is_unknown(tmp_path: Path) -> None:
             time.sleep(0.01)
         raw.send({"method": "notifications/cancelled", "params": {"requestId": 1_000}})
         answer = raw.call("pay", arguments)
-    assert failure_of(answer)["code"] == "OUTCOME_UNKNOWN"
+    assert_tool_error(answer, code="OUTCOME_UNKNOWN")
     assert effects.all() == ["pay 5"]
 
 

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from iserror import Batch, ItemFailure, PartialResult, Safe, ToolErrors, ToolFailure
 from iserror.failure import Outcome
 from iserror.problem import Group
+from iserror.testing import assert_tool_error
 from tests import hosts, scenarios
 from tests.conftest import Lines
 from tests.hosts import HOST, IS_FASTMCP, ON_SDK_1, Context, normalize
@@ -110,7 +111,7 @@ async def test_c35_over(transport: Any) -> None:
             assert told(answer) == (C35_SUMMARY, C35_RESULT)
             assert answer["result"]["structuredContent"] == C35_RESULT
         failed = await call("pay_all", {"ids": ["gone"]})
-        assert hosts.failure_of(failed)["code"] == "INVOICE_NOT_FOUND"
+        assert_tool_error(failed, code="INVOICE_NOT_FOUND")
         assert told(await call("page"))[0].startswith(
             "2 items succeeded. More items follow: call again with next_cursor"
         )

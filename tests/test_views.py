@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from iserror import ErrorMap, ToolErrors, ToolFailure
+from iserror.testing import assert_no_leak, assert_tool_error
 from tests import hosts, scenarios
 from tests.conftest import Lines
 from tests.hosts import IS_FASTMCP, ToolError, failure_of, new_server, text_of
@@ -107,7 +108,7 @@ async def test_a_host_error_about_another_servers_tool(deliberate: bool, lines: 
     expected = ("TOOL_ERROR", "order 7 is closed") if deliberate else ("INTERNAL_ERROR", scenarios.CRASH[1])
     failure = failure_of(answer)
     assert expected == (failure["code"], failure["message"])
-    assert scenarios.SECRET not in str(answer) + str(lines.read())
+    assert_no_leak(answer, lines.read(), planted=scenarios.SECRET)
 
 
 async def test_a_group_of_guarded_failures(lines: Lines) -> None:
@@ -154,9 +155,9 @@ async def test_a_guard_attached_to_a_mounted_server_later() -> None:
     server.mount(child)
     ToolErrors().attach(server)
     async with hosts.in_memory(server) as call:
-        assert "INTERNAL_ERROR" == failure_of(await call("lookup"))["code"]
+        assert_tool_error(await call("lookup"), code="INTERNAL_ERROR")
         with_code("CHILD_KEY").attach(child)
-        assert "CHILD_KEY" == failure_of(await call("lookup"))["code"]
+        assert_tool_error(await call("lookup"), code="CHILD_KEY")
 
 
 @only_fastmcp
@@ -176,8 +177,8 @@ async def test_a_transformed_tool_of_a_mounted_server() -> None:
     ToolErrors().attach(server)
     async with hosts.in_memory(server) as call:
         answer = await call("boom2")
-    assert ("INTERNAL_ERROR", "boom2") == (failure_of(answer)["code"], failure_of(answer)["tool"])
-    assert scenarios.SECRET not in str(answer)
+    assert assert_tool_error(answer, code="INTERNAL_ERROR").tool == "boom2"
+    assert_no_leak(answer, planted=scenarios.SECRET)
 
 
 class Refused(ToolFailure):

@@ -8,6 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from iserror import logs as logs
+    from iserror import packs as packs
     from iserror.call import current_call
     from iserror.errormap import ErrorMap
     from iserror.failure import Failure, ToolFailure, quoted

@@ -355,14 +355,12 @@ def _catalog(options: argparse.Namespace) -> int:
 
 
 def _call(text: str) -> tuple[str, dict[str, Any]]:
-    tool, _, arguments = text.partition("=")
+    from iserror.check.target import call
+
     try:
-        found = json.loads(arguments)
-    except (ValueError, RecursionError):
-        found = None
-    if not tool or not isinstance(found, dict):
-        raise argparse.ArgumentTypeError("give a tool and its arguments as a JSON object: TOOL='{\"id\": 7}'")
-    return tool, found
+        return call(text)
+    except ValueError as exc:
+        raise argparse.ArgumentTypeError(str(exc)) from None
 
 
 def _seconds(text: str) -> float:

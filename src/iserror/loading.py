@@ -20,6 +20,9 @@ def imported(place: str) -> ModuleType:
         sys.path.insert(0, os.getcwd())
         return importlib.import_module(place)
     path = Path(place).resolve()
+    known = sys.modules.get(path.stem)
+    if known is not None and getattr(known, "__file__", None) == str(path):
+        return known  # a suite's own: a second one would be another server
     sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None

@@ -8,6 +8,7 @@ from typing import Any
 
 from typing_extensions import assert_type
 
+import iserror
 from iserror import (
     Batch,
     ErrorMap,
@@ -40,6 +41,7 @@ from iserror.client import (
 )
 from iserror.idempotency import Entry, Idempotency, IdempotencyStore, MemoryStore, RedisStore
 from iserror.redact import redact
+from iserror.testing import Connection, assert_no_leak, assert_protocol_error, assert_tool_error, connect
 
 
 class NotFound(Exception):
@@ -65,8 +67,9 @@ errors = ErrorMap()
 errors.add(
     NotFound, code="NOT_FOUND", category="not_found", message="No invoice {exc.invoice_id}.", details=["invoice_id"]
 )
+errors.include(iserror.packs.httpx, *iserror.packs.detect())
 errors.add("httpx.ReadTimeout", code="LOST", category="deadline_exceeded", message="Lost.", outcome="unknown")
-errors.add(Busy, code="BUSY", category="unavailable", message="Busy.", retryable=True, retry_after=wait)
+errors.add(Busy, code="BUSY", category="unavailable", message="Busy.", retryable=True, retry_after=wait, level="error")
 errors.add(
     OSError, code="IO_FAILED", category="unavailable", message="I/O.", retryable=True, retry_after=timedelta(seconds=2)
 )
@@ -186,3 +189,19 @@ async def send(text: str, key: str | None = None) -> int:
 
 def receive() -> Coroutine[Any, Any, int]:
     return send("x", key="k")
+
+
+async def checked(server: object) -> None:
+    async with connect(server) as connection:
+        assert_type(connection, Connection)
+        outcome = await connection.call("pay", {"amount": 1}, meta={"traceparent": ""})
+        assert_type(outcome, CallOutcome)
+    failure = assert_tool_error(outcome, code="X_Y", retryable=True, category="internal", outcome="unknown")
+    assert_type(failure, Failure)
+    assert_type(assert_protocol_error(outcome, code=-32602), ProtocolFailed)
+    assert_no_leak(outcome, failure, planted="word")
+    assert_no_leak(outcome, planted=["word"])
+
+
+def test_pay(call_tool: Callable[..., CallOutcome], captured_failures: list[dict[str, Any]]) -> None:
+    assert_tool_error(call_tool(object(), "pay"))

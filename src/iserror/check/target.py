@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -82,6 +83,22 @@ def load(target: str) -> Any:
             f"{target} is no server and makes none, but a {type(found).__name__}: supported are {SUPPORTED}"
         )
     return found
+
+
+def call(text: str) -> tuple[str, dict[str, Any]]:
+    """A tool and its arguments, from `TOOL={...}`.
+
+    Raises:
+        ValueError: It is none.
+    """
+    tool, _, arguments = text.partition("=")
+    try:
+        found = json.loads(arguments)
+    except (ValueError, RecursionError):
+        found = None
+    if not tool or not isinstance(found, dict):
+        raise ValueError("give a tool and its arguments as a JSON object: TOOL='{\"id\": 7}'")
+    return tool, found
 
 
 async def _awaited(value: Any) -> Any:

@@ -62,7 +62,7 @@ def classify(
         if not all(isinstance(leaf, Exception) for leaf in leaves(x)):
             raise TypeError(f"{type(x).__name__} is no failure of a call: let it pass")
         return _of_exception(x, tool, catalogue)
-    wire = _wire_form(x)
+    wire = wire_form(x)
     if wire is None:
         raise TypeError(
             f"cannot classify {type(x).__module__}.{type(x).__qualname__}: pass a JSON-RPC response (dict or bytes), "
@@ -115,7 +115,7 @@ def _is_code(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _wire_form(value: object) -> object:
+def wire_form(value: object) -> object:
     """An SDK's result object as the JSON that it stands for; None of anything else."""
     if not {cls.__name__ for cls in type(value).__mro__} & {"CallToolResult", "InputRequiredResult"}:
         return None
@@ -210,7 +210,7 @@ def _of_error(code: int, message: str, data: Any, tool: str | None, catalogue: I
         return UrlElicitationRequired(tuple(found), said)
     failure = Failure.from_wire(data.get(FAILURE_KEY)) if isinstance(data, Mapping) else None
     closest = _closest(message, tool, catalogue) if code == INVALID_PARAMS else ()
-    return ProtocolFailed(code, said, redact(data), closest, failure)
+    return ProtocolFailed(code, said, redact(data), closest, failure, {"message": message, "data": data})
 
 
 _UNKNOWN_TOOL: Final = re.compile(r"unknown tool:?\s*['\"]?([^'\"\n]{1,200})", re.IGNORECASE)

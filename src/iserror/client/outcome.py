@@ -128,6 +128,8 @@ class ProtocolFailed(_Called):
     """For an unknown tool, the names in the catalogue that are most like it, the best first."""
     failure: Failure | None = None
     """The envelope in `data`, which arguments that do not fit come with."""
+    received: Any = field(default=None, compare=False, repr=False)
+    """The message and the data as they came. Not safe: for tests that look for leaks."""
 
     @property
     def request_id(self) -> str | None:

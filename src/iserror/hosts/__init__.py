@@ -20,6 +20,13 @@ _ADAPTERS: Final = {
 ATTACHED: Final = "__iserror_attached__"
 
 
+def adapter_of(server: object) -> str | None:
+    """The module in this package that fits a server object; None of anything else."""
+    return next(
+        (_ADAPTERS[key] for c in type(server).__mro__ if (key := (c.__module__, c.__name__)) in _ADAPTERS), None
+    )
+
+
 def attach(server: Any, guard: ToolErrors) -> None:
     """Attach a guard to a server object.
 
@@ -27,9 +34,7 @@ def attach(server: Any, guard: ToolErrors) -> None:
         TypeError: The object is no supported server.
         ValueError: Another guard is attached to it.
     """
-    name = next(
-        (_ADAPTERS[key] for c in type(server).__mro__ if (key := (c.__module__, c.__name__)) in _ADAPTERS), None
-    )
+    name = adapter_of(server)
     if name is None:
         hint = ""
         if type(server).__module__.startswith(("mcp.server.lowlevel", "fastmcp.server.low_level")):

@@ -45,6 +45,8 @@ class State:
     configured = False
     root_levels: tuple[int, int] | None = None
     """The root logger's level as it was, and as it was set to, where it was."""
+    captured: list[EventDict] | None = None
+    """Where a test collects the library's lines of failures, besides where they go."""
 
 
 # --- the library's own lines ---------------------------------------------------------------------------------
@@ -60,6 +62,8 @@ def emit(level: str, event: str, fields: EventDict, call: Call | None = None, *,
         call: The call that it is about.
         final: Whether it says how the call ended.
     """
+    if State.captured is not None and LEVELS[level] >= logging.WARNING:
+        attempt(_capture, None, State.captured, {"level": level, "event": event, **fields})
     if not attempt(_emit, False, level, event, fields, call, final):
         tell_once("emit", "a log line could not be made or written; results are not affected")
 
@@ -70,6 +74,10 @@ def _emit(level: str, event: str, fields: EventDict, call: Call | None, final: b
     if LEVELS[level] >= State.level:
         deliver({"level": level, "event": event, **fields}, call, final=final)
     return True
+
+
+def _capture(lines: list[EventDict], event: EventDict) -> None:
+    lines.append(json.loads(stamped(_to_json(event), now())))
 
 
 def deliver(event: EventDict, call: Call | None, *, final: bool = False, stderr: bool = True) -> None:

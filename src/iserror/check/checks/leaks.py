@@ -30,18 +30,23 @@ def look(audit: Audit, answer: Answer, tool: str) -> None:
     if not isinstance(received, dict):
         return
     is_error = isinstance(answer.outcome, ToolFailed) or "error" in received
+    for where, part, by_key in parts(received):
+        for check, kind in leaked(part, by_key=by_key, is_error=is_error):
+            audit.add(check, f"{kind} in {where}", tool, kind)
+
+
+def leaked(part: object, *, by_key: bool, is_error: bool) -> Iterator[tuple[str, str]]:
+    """What leaked in a part of an answer: the check, and the kind."""
+    secrets: set[str] = set()
     profiles: tuple[Profile, ...] = ("log", "model") if is_error else ("log",)
-    for where, part, by_key in _parts(received):
-        secrets: set[str] = set()
-        for profile in profiles:
-            kinds = _kinds(part, profile, by_key) - secrets
-            secrets |= kinds
-            check = "leaks.secret" if profile == "log" else "leaks.insides"
-            for kind in sorted(kinds):
-                audit.add(check, f"{kind} in {where}", tool, kind)
+    for profile in profiles:
+        kinds = _kinds(part, profile, by_key) - secrets
+        secrets |= kinds
+        for kind in sorted(kinds):
+            yield "leaks.secret" if profile == "log" else "leaks.insides", kind
 
 
-def _parts(received: dict[str, Any]) -> Iterator[tuple[str, object, bool]]:
+def parts(received: dict[str, Any]) -> Iterator[tuple[str, object, bool]]:
     """Where, what, and whether its keys say what the values are: those of schemas do not."""
     error, result = received.get("error"), received.get("result")
     if isinstance(error, dict):

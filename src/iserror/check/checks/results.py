@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 MAX_ERROR: Final = 2_000
 """Characters of an error's texts."""
 
+NO_SUCH_TOOL: Final = "the call that was asked for, since there is no such tool"
+
 # What the hosts put before an exception's text; on mcp before that of a deliberate ToolError too.
 _PREFIX: Final = re.compile(r"\s*Error (?:executing tool \S+|calling tool '[^']*'): \S")
 _TRACEBACK: Final = re.compile(
@@ -46,7 +48,7 @@ def to_call(
         if name in by_name:
             yield by_name[name], arguments
         else:
-            audit.skip("the call that was asked for, since there is no such tool", name)
+            audit.skip(NO_SUCH_TOOL, name)
     named = {name for name, _ in calls}
     for tool in tools if read_only else ():
         if is_read_only(tool) and tool["name"] not in named:
