@@ -20,7 +20,7 @@ from tests.packs.failing import CANARY, failure
 from tests.packs.upstream import Upstream, free_port, response, serving, stalled_connect
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n"
-LOOP = response(302, "location: /again\r\n")
+LOOP = response(302, "location: /again\r\nconnection: close\r\n")
 
 
 class Phases:
@@ -30,22 +30,24 @@ class Phases:
     body = CANARY.encode()
 
     def post(
-        self, url: str, *, timeout: float = 5, proxy: str | None = None, verify: bool = True
+        self, url: str, *, connect: float = 5, read: float = 5, proxy: str | None = None, verify: bool = True
     ) -> Awaitable[None] | None:
-        """Post `body`, with every redirect followed, three at most, and nothing repeated; raise for a status."""
+        """Post `body`, follow redirects, three at most, and repeat nothing; raise for a status."""
         raise NotImplementedError
 
     def said(self, lines: Lines, url: str, *, effect: str = "write", **settings: Any) -> Failure:
         return failure(self.pack, lines, lambda: self.post(url, **settings), effect=effect)
 
     def test_not_connected(self, lines: Lines) -> None:
-        """A refused connection, a name that does not exist, a connect timeout: nothing reached a server."""
+        """Refused, no such name, a connect timeout, also of the TLS handshake: no server got a request."""
         listener, port = stalled_connect()
         refused = self.said(lines, f"http://127.0.0.1:{free_port()}/{CANARY}")
         unknown = self.said(lines, f"http://{CANARY}.invalid/")
-        stalled = self.said(lines, f"http://127.0.0.1:{port}/{CANARY}", timeout=0.1)
+        stalled = self.said(lines, f"http://127.0.0.1:{port}/{CANARY}", connect=0.1)
         listener.close()
-        for said in (refused, unknown, stalled):
+        with serving(Upstream(ends="stall", reads=False)) as upstream:
+            handshake = self.said(lines, upstream.url.replace("http:", "https:"), connect=0.1)
+        for said in (refused, unknown, stalled, handshake):
             assert (said.code, said.outcome, said.retryable) == ("DEPENDENCY_UNAVAILABLE", "not_applied", True)
 
     def test_no_secure_connection(self, lines: Lines) -> None:
@@ -67,7 +69,7 @@ class Phases:
         assert (said.code, said.outcome, said.retryable) == ("DEPENDENCY_UNAVAILABLE", "not_applied", True)
 
     @pytest.mark.parametrize(
-        ("answer", "ends", "timeout", "code"),
+        ("answer", "ends", "read", "code"),
         [
             (None, "stall", 0.1, "UPSTREAM_TIMEOUT"),
             (HEAD, "stall", 0.1, "UPSTREAM_TIMEOUT"),
@@ -79,11 +81,11 @@ class Phases:
     )
     @pytest.mark.parametrize("secure", [False, True])
     def test_no_answer(
-        self, lines: Lines, answer: bytes | None, ends: str, timeout: float, code: str, secure: bool
+        self, lines: Lines, answer: bytes | None, ends: str, read: float, code: str, secure: bool
     ) -> None:
         """Where the server received the request and no whole answer came, what it did is unknown; no repeat is safe."""
         with serving(Upstream(answer, ends, tls=tls() if secure else None)) as upstream:
-            said = self.said(lines, upstream.url, timeout=timeout, verify=False)
+            said = self.said(lines, upstream.url, read=read, verify=False)
         assert len(upstream.requests) == 1
         assert upstream.requests[0].endswith(self.body)
         assert (said.code, said.outcome, said.retryable) == (code, "unknown", False)
@@ -91,10 +93,9 @@ class Phases:
     @pytest.mark.parametrize(
         ("answer", "codes"),
         [
-            # Some clients tell an answer that is no HTTP from none.
+            # Some clients tell an answer that is no HTTP from none, or a loop from another answer that is no use.
             (b"no HTTP at all\r\n\r\n", {"CONNECTION_LOST", "UPSTREAM_INVALID_RESPONSE"}),
-            (response(200, "content-encoding: gzip\r\n"), {"UPSTREAM_INVALID_RESPONSE"}),
-            (LOOP, {"UPSTREAM_INVALID_RESPONSE"}),
+            (LOOP, {"UPSTREAM_ERROR", "UPSTREAM_INVALID_RESPONSE"}),
         ],
     )
     def test_no_good_answer(self, lines: Lines, answer: bytes, codes: set[str]) -> None:
@@ -109,6 +110,16 @@ class Phases:
         """What cannot be sent is the tool's own mistake."""
         said = self.said(lines, f"gopher://{CANARY}/")
         assert (said.code, said.outcome, said.retryable) == ("REQUEST_INVALID", "not_applied", False)
+
+
+class Decoding(Phases):
+    """And of a client that decodes what it reads."""
+
+    def test_wrong_encoding(self, lines: Lines) -> None:
+        """An answer that cannot be decoded is one that the tool cannot use; what the server did is unknown."""
+        with serving(Upstream(response(200, "content-encoding: gzip\r\n"))) as upstream:
+            said = self.said(lines, upstream.url)
+        assert (said.code, said.outcome, said.retryable) == ("UPSTREAM_INVALID_RESPONSE", "unknown", False)
 
 
 class Statuses(Phases):

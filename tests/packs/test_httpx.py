@@ -12,17 +12,22 @@ import pytest
 import iserror
 from tests.conftest import Lines
 from tests.packs.failing import CANARY, failure
-from tests.packs.http_client import HEAD, Phases, Statuses, missing, trust
+from tests.packs.http_client import HEAD, Decoding, Statuses, missing, trust
 from tests.packs.upstream import Upstream, response, serving
 
 
-class Async(Statuses):
+class Async(Decoding, Statuses):
     library: ModuleType
 
     async def post(  # type: ignore[override]
-        self, url: str, *, timeout: float = 5, proxy: str | None = None, verify: bool = True
+        self, url: str, *, connect: float = 5, read: float = 5, proxy: str | None = None, verify: bool = True
     ) -> None:
-        options: Any = {"trust_env": False, "timeout": timeout, "proxy": proxy, "verify": trust(verify)}
+        options: Any = {
+            "trust_env": False,
+            "timeout": self.library.Timeout(5, connect=connect, read=read),
+            "proxy": proxy,
+            "verify": trust(verify),
+        }
         async with self.library.AsyncClient(follow_redirects=True, max_redirects=3, **options) as client:
             (await client.post(url, content=self.body)).raise_for_status()
 
@@ -69,11 +74,18 @@ class Async(Statuses):
         assert request - named == {"HTTPError", "RequestError", "ProtocolError"}
 
 
-class Sync(Phases):
+class Sync(Decoding):
     library: ModuleType
 
-    def post(self, url: str, *, timeout: float = 5, proxy: str | None = None, verify: bool = True) -> None:
-        options: Any = {"trust_env": False, "timeout": timeout, "proxy": proxy, "verify": trust(verify)}
+    def post(
+        self, url: str, *, connect: float = 5, read: float = 5, proxy: str | None = None, verify: bool = True
+    ) -> None:
+        options: Any = {
+            "trust_env": False,
+            "timeout": self.library.Timeout(5, connect=connect, read=read),
+            "proxy": proxy,
+            "verify": trust(verify),
+        }
         with self.library.Client(follow_redirects=True, max_redirects=3, **options) as client:
             client.post(url, content=self.body).raise_for_status()
 

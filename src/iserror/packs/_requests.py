@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final
 
+from iserror.errormap import Entry
 from iserror.packs import codes
 from iserror.packs.http import by_status, is_tls
 from iserror.packs.pack import By, Pack
 from iserror.packs.phase import phase_of
 
-# By class name, the innermost exception first. urllib3 repeats a request that it sent only with a method that is
-# idempotent (Retry.DEFAULT_ALLOWED_METHODS), so that the failure of a repeat to connect leaves nothing unsafe behind.
+# urllib3 repeats a request that it sent only with a method that is idempotent (Retry.DEFAULT_ALLOWED_METHODS), so that
+# the failure of a repeat to connect leaves nothing unsafe behind.
 _CAUSES: Final = {
     "TLS": codes.TLS_FAILED,
     "connecting": codes.DEPENDENCY_UNAVAILABLE,
     "NewConnectionError": codes.DEPENDENCY_UNAVAILABLE,
     "ConnectTimeoutError": codes.DEPENDENCY_UNAVAILABLE,
-    # Of the connection to the proxy and of CONNECT only.
     "ProxyError": codes.DEPENDENCY_UNAVAILABLE,
     "ReadTimeoutError": codes.UPSTREAM_TIMEOUT,
     "RemoteDisconnected": codes.CONNECTION_LOST,
@@ -28,33 +28,41 @@ _CAUSES: Final = {
 }
 
 
-def _inside(exc: Any) -> Iterator[Any]:
-    """The exception and those that it was made of."""
-    for _ in range(6):
-        if not isinstance(exc, BaseException):
-            return
-        yield exc
-        reason = getattr(exc, "reason", None)  # of a MaxRetryError; a text in an ssl.SSLError
-        inner = [arg for arg in (*exc.args, reason) if isinstance(arg, BaseException)]
-        exc = inner[-1] if inner else exc.__cause__
-
-
 def _cause(exc: BaseException) -> str | None:
-    links = list(_inside(exc))[::-1]
-    if any(map(phase_of, links)):
-        return "TLS" if any(map(is_tls, links)) or _is(links, "SSLError") else "connecting"
-    return next((name for link in links for name in _names(link) if name in _CAUSES), None)
+    """What it was raised for: a phase, or a class name, of the innermost exception first."""
+    links = _inside(exc)
+    if phase_of(links[-1]):
+        tls = is_tls(links[-1]) or any(cls.__name__ == "SSLError" for cls in type(links[-1]).__mro__)
+        return "TLS" if tls else "connecting"
+    return next(filter(None, map(_known, map(type, reversed(links)))), None)
 
 
-def _is(links: list[Any], name: str) -> bool:
-    return any(name in _names(link) for link in links)
+def _inside(exc: Any) -> list[Any]:
+    """The exception and those that it was made of, the innermost last."""
+    links = []
+    while isinstance(exc, BaseException) and len(links) < 6:
+        links.append(exc)
+        inner = vars(exc).get("reason")  # of a MaxRetryError
+        for arg in exc.args if inner is None else ():
+            inner = arg if isinstance(arg, BaseException) else inner
+        exc = inner or exc.__cause__
+    return links
 
 
-def _names(link: object) -> list[str]:
-    return [cls.__name__ for cls in type(link).__mro__]
+@lru_cache(maxsize=256)
+def _known(kind: type) -> str | None:
+    return next((cls.__name__ for cls in kind.__mro__ if cls.__name__ in _CAUSES), None)
 
 
-_BY_CAUSE: Final = By("cause", _cause, _CAUSES, codes.CONNECTION_LOST)
+def _by_cause(otherwise: Entry, *causes: str) -> By:
+    return By("cause", _cause, {cause: _CAUSES[cause] for cause in causes}, otherwise)
+
+
+_SSL: Final = _by_cause(codes.CONNECTION_LOST, "TLS")
+_TIMEOUT: Final = _by_cause(codes.UPSTREAM_TIMEOUT, "connecting")
+_BROKEN: Final = _by_cause(codes.CONNECTION_LOST, "connecting", "RemoteDisconnected", "BadStatusLine", "LineTooLong")
+# The tool's mistake, or an upstream's that redirects to what is no address.
+_ADDRESS: Final = By("phase", phase_of, {"redirected": codes.UPSTREAM_INVALID_RESPONSE}, codes.REQUEST_INVALID)
 
 urllib3: Final = Pack(
     name="urllib3",
@@ -63,24 +71,24 @@ urllib3: Final = Pack(
         "https://github.com/urllib3/urllib3/blob/main/src/urllib3/connectionpool.py",
     ),
     # Not here: what a mistake in the tool raises (HostChangedError, FullPoolError, ClosedPoolError, TimeoutStateError,
-    # ResponseNotChunked, UnrewindableBodyError), and warnings.
+    # ResponseNotChunked, BodyNotHttplibCompatible, UnrewindableBodyError), and what is never seen on its own
+    # (IncompleteRead and InvalidChunkLength, in a ProtocolError; HeaderParsingError, in the log).
     rows={
-        "urllib3.exceptions.MaxRetryError": _BY_CAUSE,
-        "urllib3.exceptions.ProtocolError": _BY_CAUSE,
-        "urllib3.exceptions.SSLError": _BY_CAUSE,
-        "urllib3.exceptions.ProxyError": _BY_CAUSE,
+        "urllib3.exceptions.MaxRetryError": _by_cause(codes.CONNECTION_LOST, *_CAUSES),
+        "urllib3.exceptions.ProtocolError": _BROKEN,
+        # Of the handshake, or of a connection that breaks later.
+        "urllib3.exceptions.SSLError": _SSL,
+        # Of the connection to the proxy and of CONNECT only.
+        "urllib3.exceptions.ProxyError": codes.DEPENDENCY_UNAVAILABLE,
         # A TLS handshake that stalls is one, too.
-        "urllib3.exceptions.ReadTimeoutError": _BY_CAUSE,
+        "urllib3.exceptions.ReadTimeoutError": _TIMEOUT,
         "urllib3.exceptions.ConnectTimeoutError": codes.DEPENDENCY_UNAVAILABLE,
         "urllib3.exceptions.NewConnectionError": codes.DEPENDENCY_UNAVAILABLE,
         "urllib3.exceptions.NameResolutionError": codes.DEPENDENCY_UNAVAILABLE,
         "urllib3.exceptions.TimeoutError": codes.UPSTREAM_TIMEOUT,
         "urllib3.exceptions.EmptyPoolError": codes.DEPENDENCY_BUSY,
-        "urllib3.exceptions.IncompleteRead": codes.CONNECTION_LOST,
-        "urllib3.exceptions.InvalidChunkLength": codes.UPSTREAM_INVALID_RESPONSE,
-        "urllib3.exceptions.BodyNotHttplibCompatible": codes.UPSTREAM_INVALID_RESPONSE,
         "urllib3.exceptions.DecodeError": codes.UPSTREAM_INVALID_RESPONSE,
-        "urllib3.exceptions.HeaderParsingError": codes.UPSTREAM_INVALID_RESPONSE,
+        # Of an answer: two lengths that differ.
         "urllib3.exceptions.InvalidHeader": codes.UPSTREAM_INVALID_RESPONSE,
         "urllib3.exceptions.ResponseError": codes.UPSTREAM_ERROR,
         "urllib3.exceptions.LocationValueError": codes.REQUEST_INVALID,
@@ -99,11 +107,12 @@ requests: Final = Pack(
     # Not here: StreamConsumedError and UnrewindableBodyError, which are mistakes in the tool; RequestException.
     rows={
         # Which of a connection that was not made and one that broke only what it was raised for tells.
-        "requests.exceptions.ConnectionError": _BY_CAUSE,
-        "requests.exceptions.ProxyError": _BY_CAUSE,
-        # Of the handshake, or of a connection that breaks later.
-        "requests.exceptions.SSLError": _BY_CAUSE,
-        "requests.exceptions.ReadTimeout": _BY_CAUSE,
+        "requests.exceptions.ConnectionError": _by_cause(
+            codes.CONNECTION_LOST, *_BROKEN.entries, "NewConnectionError", "ReadTimeoutError"
+        ),
+        "requests.exceptions.ProxyError": codes.DEPENDENCY_UNAVAILABLE,
+        "requests.exceptions.SSLError": _SSL,
+        "requests.exceptions.ReadTimeout": _TIMEOUT,
         "requests.exceptions.ConnectTimeout": codes.DEPENDENCY_UNAVAILABLE,
         "requests.exceptions.Timeout": codes.UPSTREAM_TIMEOUT,
         "requests.exceptions.ChunkedEncodingError": codes.CONNECTION_LOST,
@@ -111,11 +120,17 @@ requests: Final = Pack(
         "requests.exceptions.JSONDecodeError": codes.UPSTREAM_INVALID_RESPONSE,
         "requests.exceptions.TooManyRedirects": codes.UPSTREAM_INVALID_RESPONSE,
         "requests.exceptions.RetryError": codes.UPSTREAM_ERROR,
-        "requests.exceptions.InvalidURL": codes.REQUEST_INVALID,
+        "requests.exceptions.InvalidURL": _ADDRESS,
         "requests.exceptions.InvalidProxyURL": codes.REQUEST_INVALID,
-        "requests.exceptions.InvalidSchema": codes.REQUEST_INVALID,
-        "requests.exceptions.MissingSchema": codes.REQUEST_INVALID,
-        "requests.exceptions.InvalidHeader": codes.REQUEST_INVALID,
+        "requests.exceptions.InvalidSchema": _ADDRESS,
+        "requests.exceptions.MissingSchema": _ADDRESS,
+        # Of the request; with urllib3's of the same name in it, of the answer.
+        "requests.exceptions.InvalidHeader": By(
+            "cause",
+            lambda exc: type(exc.args[0]).__module__,
+            {"urllib3.": codes.UPSTREAM_INVALID_RESPONSE},
+            codes.REQUEST_INVALID,
+        ),
         "requests.exceptions.InvalidJSONError": codes.REQUEST_INVALID,
         "requests.exceptions.URLRequired": codes.REQUEST_INVALID,
         "requests.exceptions.HTTPError": by_status("response.status_code", lambda exc: exc.response.headers),

@@ -16,7 +16,7 @@ from iserror.errormap import Entry, Template
 from iserror.packs import codes
 from iserror.packs.http import by_status, is_tls
 from iserror.packs.pack import By, Pack
-from iserror.packs.phase import phase_of
+from iserror.packs.phase import phase_of, redirected
 
 _TIMEOUT: Final = replace(
     codes.UPSTREAM_TIMEOUT, message=Template(("Something that this tool waited for did not come in time.",))
@@ -167,4 +167,5 @@ stdlib: Final = Pack(
             codes.CONNECTION_LOST,
         ),
     },
+    done=redirected,
 )

@@ -23,6 +23,7 @@ _CAUSES: Final = {
         codes.REQUEST_INVALID,
         codes.UPSTREAM_TIMEOUT,
         codes.UPSTREAM_INVALID_RESPONSE,
+        codes.CONNECTION_LOST,
     )
 }
 
@@ -38,7 +39,9 @@ def by_cause(otherwise: Entry = codes.CONNECTION_LOST) -> By:
 
 def _code(exc: BaseException) -> str | None:
     """What the nearest exception behind this one stands for, if it says of the outcome what the code says."""
-    for link in list(below(exc))[1:]:
+    links = below(exc)
+    next(links)
+    for link in links:
         for cls in type(link).__mro__[:-1]:
             row = _ROWS.get(f"{cls.__module__}.{cls.__qualname__}")
             entry = row.find(link) if isinstance(row, By) else row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
@@ -54,7 +55,7 @@ def by_status(path: str, headers: Callable[[Any], Any]) -> By:
             value = getattr(value, name)
         if value == 403 and attempt(lambda: limited(headers(exc)), False):
             return 429
-        return int(value)
+        return int(value) if 100 <= int(value) < 600 else None
 
     def waiting(entry: Entry) -> Entry:
         return replace(entry, retry_after=lambda exc: wait_of(headers(exc))) if entry.retryable else entry
@@ -78,8 +79,8 @@ def _tls(exc: BaseException) -> str:
 
 
 def is_tls(exc: BaseException) -> bool:
-    """Whether it is an `ssl.SSLError`. By name: a server that speaks no TLS has not loaded it."""
-    return any((cls.__module__, cls.__name__) == ("ssl", "SSLError") for cls in type(exc).__mro__)
+    """Whether it is an `ssl.SSLError`; a server that speaks no TLS has not loaded it."""
+    return isinstance(exc, getattr(sys.modules.get("ssl"), "SSLError", ()))
 
 
 def below(exc: BaseException) -> Iterator[BaseException]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-# Each of them ends before the first byte of a request is sent; what a tunnel through a proxy needs is no request.
+# "connecting" ends before the first byte of a request is sent; what a tunnel through a proxy needs is no request.
 _STEPS: Final = {
     ("anyio", "connect_tcp"): "connecting",
     ("anyio", "connect_unix"): "connecting",
@@ -15,6 +15,7 @@ _STEPS: Final = {
     ("asyncio.streams", "open_connection"): "connecting",
     ("asyncio.streams", "open_unix_connection"): "connecting",
     ("http.client", "connect"): "connecting",
+    ("requests.sessions", "resolve_redirects"): "redirected",
     ("socket", "create_connection"): "connecting",
     ("ssl", "do_handshake"): "connecting",
     ("subprocess", "_execute_child"): "starting",
@@ -23,7 +24,7 @@ _STEPS: Final = {
 
 
 def phase_of(exc: Any) -> str:
-    """`connecting` or `starting` if a step of making a connection, or of starting a program, stands in the traceback.
+    """`connecting`, `starting` (a program) or `redirected` if a function that does only that is in the traceback.
 
     The same class is raised for a connection that was not made and for an answer that did not come (`TimeoutError`,
     `ssl.SSLError`, `ConnectionResetError`); nothing else tells them apart. "" where none of the steps is in it.

@@ -72,7 +72,7 @@ def _limits(get: Callable[[str], Any]) -> Iterator[tuple[str, float | None]]:
 def _text(value: object) -> str:
     if isinstance(value, bytes):
         value = value.decode("latin-1")
-    return str(value).strip()[:1_000] if isinstance(value, (str, int, float)) else ""
+    return value.strip()[:1_000] if isinstance(value, str) else ""
 
 
 def _number(value: object) -> float | None:
