@@ -34,7 +34,7 @@ from iserror.failure import (
 from iserror.redact import Safe, announces_secret, clean_line
 
 if TYPE_CHECKING:
-    from iserror.packs.pack import By, Pack
+    from iserror.packs.pack import Pack
 
 RetryAfter: TypeAlias = Callable[[Any], object] | float | timedelta
 Level: TypeAlias = Literal["warning", "error"]
@@ -227,7 +227,7 @@ class ErrorMap:
         # Weak: some libraries make exception classes as they go.
         self._found: WeakKeyDictionary[type[BaseException], Entry | None] = WeakKeyDictionary()
         self._packs: dict[str, Pack] = {}
-        self._packed: WeakKeyDictionary[type[BaseException], tuple[Entry | By, ...]] = WeakKeyDictionary()
+        self._packed: WeakKeyDictionary[type[BaseException], tuple[tuple[Pack, str], ...]] = WeakKeyDictionary()
 
     def add(
         self,
@@ -360,8 +360,8 @@ class ErrorMap:
         """
         entry = self._entry_for(type(exc))
         if self._packs and (entry is None or entry is self._entry_for(Exception)):
-            for row in self._rows(type(exc)):
-                packed = row if isinstance(row, Entry) else row.find(exc)
+            for pack, name in self._rows(type(exc)):
+                packed = pack.find(name, exc)
                 if packed is not None:
                     return packed
         return entry
@@ -370,14 +370,14 @@ class ErrorMap:
         """Whether there is an entry for exceptions of this class, or a pack has one."""
         return self._entry_for(kind) is not None or bool(self._rows(kind))
 
-    def _rows(self, kind: type[BaseException]) -> tuple[Entry | By, ...]:
+    def _rows(self, kind: type[BaseException]) -> tuple[tuple[Pack, str], ...]:
         """What the packs say of a class and its bases, nearest first."""
         try:
             return self._packed[kind]
         except KeyError:
             names = [f"{cls.__module__}.{cls.__qualname__}" for cls in kind.__mro__[:-1]]
             packs = list(self._packs.values())
-            found = self._packed[kind] = tuple(p.rows[name] for name in names for p in packs if name in p.rows)
+            found = self._packed[kind] = tuple((p, name) for name in names for p in packs if name in p.rows)
             return found
 
     def _entry_for(self, kind: type[BaseException]) -> Entry | None:

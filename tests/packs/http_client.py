@@ -106,6 +106,20 @@ class Phases:
         assert said.code in codes
         assert (said.outcome, said.retryable) == ("unknown", False)
 
+    def redirected(self, lines: Lines, status: int) -> Failure:
+        """What is said where the request was answered with a redirect to a port that nobody listens on."""
+        location = f"location: http://127.0.0.1:{free_port()}/{CANARY}\r\nconnection: close\r\n"
+        with serving(Upstream(response(status, location))) as upstream:
+            said = self.said(lines, upstream.url)
+        assert upstream.requests[0].endswith(self.body)
+        return said
+
+    @pytest.mark.parametrize("status", [302, 303])
+    def test_after_a_redirect(self, lines: Lines, status: int) -> None:
+        """What was answered with a redirect may be done, whatever becomes of the next request."""
+        said = self.redirected(lines, status)
+        assert (said.code, said.outcome, said.retryable) == ("DEPENDENCY_UNAVAILABLE", "unknown", False)
+
     def test_the_request_is_wrong(self, lines: Lines) -> None:
         """What cannot be sent is the tool's own mistake."""
         said = self.said(lines, f"gopher://{CANARY}/")
@@ -113,7 +127,12 @@ class Phases:
 
 
 class Decoding(Phases):
-    """And of a client that decodes what it reads."""
+    """And of a client that decodes what it reads, and sends a body on to another place: urllib does neither."""
+
+    def test_sent_on(self, lines: Lines) -> None:
+        """What was answered with 307 is not done."""
+        said = self.redirected(lines, 307)
+        assert (said.code, said.outcome, said.retryable) == ("DEPENDENCY_UNAVAILABLE", "not_applied", True)
 
     def test_wrong_encoding(self, lines: Lines) -> None:
         """An answer that cannot be decoded is one that the tool cannot use; what the server did is unknown."""
@@ -156,6 +175,15 @@ class Statuses(Phases):
         assert (said.code, said.retryable, said.retry_after) == (code, retryable, wait)
         assert said.outcome == ("unknown" if status >= 500 else "not_applied")
         assert (str(status) in said.message) == (code in ("UPSTREAM_REJECTED", "UPSTREAM_ERROR"))
+
+    def test_a_status_after_a_redirect(self, lines: Lines) -> None:
+        """A page that is not there says nothing of the request that led to it."""
+        with serving(Upstream(response(404))) as page:
+            location = f"location: {page.url}\r\nconnection: close\r\n"
+            with serving(Upstream(response(303, location))) as upstream:
+                said = self.said(lines, upstream.url)
+        assert [request.split()[0] for request in page.requests] == [b"GET"]
+        assert (said.code, said.outcome) == ("UPSTREAM_NOT_FOUND", "unknown")
 
     def test_reading_is_repeated(self, lines: Lines) -> None:
         """A tool that only reads may be called again after an answer that never came, when a date says so."""

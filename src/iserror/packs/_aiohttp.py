@@ -8,6 +8,7 @@ from typing import Any, Final
 from iserror.packs import codes
 from iserror.packs.http import by_status
 from iserror.packs.pack import By, Pack
+from iserror.packs.phase import redirected
 
 _STATUS: Final = by_status("status", lambda exc: exc.headers)
 
@@ -88,4 +89,5 @@ aiohttp: Final = Pack(
         "aiohttp.client_exceptions.InvalidUrlClientError": codes.REQUEST_INVALID,
         "aiohttp.client_exceptions.NonHttpUrlClientError": codes.REQUEST_INVALID,
     },
+    done=redirected,
 )

@@ -8,6 +8,7 @@ from iserror.errormap import Entry
 from iserror.packs import codes
 from iserror.packs.http import by_status, unreached
 from iserror.packs.pack import By, Pack
+from iserror.packs.phase import redirected
 
 
 def _rows(library: str) -> dict[str, Entry | By]:
@@ -48,6 +49,7 @@ httpx: Final = Pack(
         "https://github.com/encode/httpcore/blob/1.0.9/httpcore/_async/connection.py",
     ),
     rows=_rows("httpx"),
+    done=redirected,
 )
 httpx2: Final = Pack(
     name="httpx2",
@@ -57,4 +59,5 @@ httpx2: Final = Pack(
     ),
     # An answer that is no stream of server-sent events, or has one that is too long.
     rows={**_rows("httpx2"), "httpx2.SSEError": codes.UPSTREAM_INVALID_RESPONSE},
+    done=redirected,
 )

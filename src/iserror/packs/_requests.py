@@ -9,7 +9,7 @@ from iserror.errormap import Entry
 from iserror.packs import codes
 from iserror.packs.http import by_status, is_tls
 from iserror.packs.pack import By, Pack
-from iserror.packs.phase import phase_of
+from iserror.packs.phase import phase_of, redirected
 
 # urllib3 repeats a request that it sent only with a method that is idempotent (Retry.DEFAULT_ALLOWED_METHODS), so that
 # the failure of a repeat to connect leaves nothing unsafe behind.
@@ -97,6 +97,7 @@ urllib3: Final = Pack(
         "urllib3.exceptions.ProxySchemeUnknown": codes.REQUEST_INVALID,
         "urllib3.exceptions.ProxySchemeUnsupported": codes.REQUEST_INVALID,
     },
+    done=redirected,
 )
 requests: Final = Pack(
     name="requests",
@@ -135,4 +136,5 @@ requests: Final = Pack(
         "requests.exceptions.URLRequired": codes.REQUEST_INVALID,
         "requests.exceptions.HTTPError": by_status("response.status_code", lambda exc: exc.response.headers),
     },
+    done=redirected,
 )

@@ -13,7 +13,7 @@ from iserror.packs._stdlib import stdlib
 from iserror.packs.http import below
 from iserror.packs.pack import By
 
-_ROWS: Final = {**stdlib.rows, **aiohttp.rows, **urllib3.rows, **requests.rows, **httpx2.rows, **httpx.rows}
+_KNOWN: Final = {name: pack for pack in (stdlib, aiohttp, urllib3, requests, httpx2, httpx) for name in pack.rows}
 _CAUSES: Final = {
     entry.code: entry
     for entry in (
@@ -43,8 +43,8 @@ def _code(exc: BaseException) -> str | None:
     next(links)
     for link in links:
         for cls in type(link).__mro__[:-1]:
-            row = _ROWS.get(f"{cls.__module__}.{cls.__qualname__}")
-            entry = row.find(link) if isinstance(row, By) else row
+            name = f"{cls.__module__}.{cls.__qualname__}"
+            entry = _KNOWN[name].find(name, link) if name in _KNOWN else None
             if entry is not None:
                 return entry.code if entry.outcome == codes.VOCABULARY[entry.code].outcome else None
     return None

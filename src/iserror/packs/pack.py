@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from iserror.attempt import attempt
@@ -47,11 +47,22 @@ class Pack:
         name: Its name in `iserror.packs`.
         sources: Addresses of the documentation that the entries follow.
         rows: Full name of the class (`__module__` and `__qualname__`) to its entry.
+        done: Whether the library has had a request answered, and goes on with another (a redirect): then no entry
+            says `not_applied`, since the first may have taken effect.
     """
 
     name: str
     sources: tuple[str, ...]
     rows: Mapping[str, Entry | By]
+    done: Callable[[Any], bool] | None = None
+
+    def find(self, name: str, exc: BaseException) -> Entry | None:
+        """The entry of an exception, by the row of one of its classes."""
+        row = self.rows[name]
+        found = row if isinstance(row, Entry) else row.find(exc)
+        if found is not None and found.outcome == "not_applied" and self.done and attempt(self.done, False, exc):
+            return replace(found, outcome="unknown", hint=None)
+        return found
 
     def entries(self) -> Iterator[tuple[str, str, Entry]]:
         """Yield each entry with its exception and, of several, when it holds: `status 429`, `any other`."""
