@@ -474,7 +474,8 @@ def _is_catch_all(maps: Sequence[ErrorMap], entry: Entry) -> bool:
 def _chain(exc: BaseException, *, causes_only: bool) -> Iterator[tuple[BaseException, bool]]:
     """The exception, then what it came from: `__cause__`, else `__context__` unless it is suppressed.
 
-    Each with whether a `__context__` led to it. Of a deliberate refusal only the causes: what was being handled when its author wrote it is not what it says.
+    Each with whether a `__context__` led to it. Of a deliberate refusal only the causes: what was being handled when
+    its author wrote it is not what it says.
     """
     seen: set[int] = set()
     link: BaseException | None = exc
