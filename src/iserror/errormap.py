@@ -276,7 +276,7 @@ class ErrorMap:
         if outcome is not None:
             check_choice("outcome", outcome, OUTCOMES)
         check_choice("level", level, frozenset({"warning", "error"}))
-        self._check_meaning(code, category)
+        self._check_meaning(code, category, self._categories)
         if not isinstance(retryable, bool):
             raise ValueError(f"retryable must be True or False, not {retryable!r}")
         if retry_after is not None and not retryable:
@@ -318,8 +318,9 @@ class ErrorMap:
             what = "not a subclass of Exception, and is never turned into a failure"
         raise TypeError(f"{exception!r} is {what}: an entry needs a subclass of Exception or its dotted name")
 
-    def _check_meaning(self, code: str, category: Category) -> None:
-        known = self._categories.get(code)
+    @staticmethod
+    def _check_meaning(code: str, category: Category, categories: Mapping[str, str]) -> None:
+        known = categories.get(code)
         if known is not None and known != category:
             raise ValueError(
                 f"code {code} means category {known!r} already and cannot mean {category!r} too: use another code"
@@ -333,21 +334,23 @@ class ErrorMap:
                 counts. The same one again is harmless. Nothing is imported for it.
 
         Raises:
-            TypeError: It is no pack.
-            ValueError: A code of it has another meaning in this map.
+            TypeError: It is no pack. None of them is included then.
+            ValueError: A code of it has another meaning in this map, or another pack has its name; nor then.
         """
         from iserror.packs.pack import Pack
 
+        included, categories = dict(self._packs), dict(self._categories)
         for pack in packs:
             if not isinstance(pack, Pack):
                 raise TypeError(
                     f"{pack!r} is no pack: use iserror.packs.httpx and the like, or *iserror.packs.detect()"
                 )
-            entries = list(pack.entries())
-            for _, _, entry in entries:
-                self._check_meaning(entry.code, entry.category)
-            self._categories.update({entry.code: entry.category for _, _, entry in entries})
-            self._packs[pack.name] = pack
+            if included.setdefault(pack.name, pack) != pack:
+                raise ValueError(f"another pack is named {pack.name} already: give one of them another name")
+            for _, _, entry in pack.entries():
+                self._check_meaning(entry.code, entry.category, categories)
+                categories[entry.code] = entry.category
+        self._packs, self._categories = included, categories
         self._packed.clear()
 
     def find(self, exc: BaseException) -> Entry | None:
@@ -356,7 +359,7 @@ class ErrorMap:
         One that was added goes before those of packs, but for a catch-all: an entry for `Exception` itself.
         """
         entry = self._entry_for(type(exc))
-        if self._packs and (entry is None or entry is self._entries.get(Exception)):
+        if self._packs and (entry is None or entry is self._entry_for(Exception)):
             for pack, name in self._rows(type(exc)):
                 packed = pack.find(name, exc)
                 if packed is not None:

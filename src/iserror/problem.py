@@ -416,15 +416,15 @@ def _resolve(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | Protocol
     host_error = isinstance(exc, host_tool_errors())
     if host_error and raised_by_sdk(exc):
         return _of_another_server(exc, maps)
-    for link in _chain(exc, causes_only=host_error):
+    for link, meanwhile in _chain(exc, causes_only=host_error):
         if link is not exc and isinstance(link, Group):
             inner = _resolve_group(link, maps)
             if isinstance(inner, Problem) and inner.mapped:
-                return replace(inner, exception=exc)
+                return _seen_from(exc, inner, meanwhile)
             continue
         entry = _find(link, maps)
         if entry is not None and not (host_error and _is_catch_all(maps, entry)):
-            return replace(of_entry(entry, link), exception=exc)
+            return _seen_from(exc, of_entry(entry, link), meanwhile)
     if host_error:
         return built_in(
             "TOOL_ERROR",
@@ -433,6 +433,17 @@ def _resolve(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | Protocol
             outcome="not_applied",
         )
     return crash(exc)
+
+
+def _seen_from(exc: BaseException, problem: Problem, meanwhile: bool) -> Problem:
+    """A problem found along the chain of an exception.
+
+    Args:
+        meanwhile: Whether something was raised while this was being handled, and nobody said that it came of it: the
+            handler may have asked another server in between. What a pack says of the outcome is of the one request.
+    """
+    unsure = meanwhile and problem.outcome == "not_applied" and not problem.declared
+    return replace(problem, exception=exc, outcome="unknown" if unsure else problem.outcome)
 
 
 def _of_another_server(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | ProtocolProblem:
@@ -460,17 +471,20 @@ def _is_catch_all(maps: Sequence[ErrorMap], entry: Entry) -> bool:
     return _find(Exception(), maps) is entry
 
 
-def _chain(exc: BaseException, *, causes_only: bool) -> Iterator[BaseException]:
+def _chain(exc: BaseException, *, causes_only: bool) -> Iterator[tuple[BaseException, bool]]:
     """The exception, then what it came from: `__cause__`, else `__context__` unless it is suppressed.
 
-    Of a deliberate refusal only the causes: what was being handled when its author wrote it is not what it says.
+    Each with whether a `__context__` led to it. Of a deliberate refusal only the causes: what was being handled when
+    its author wrote it is not what it says.
     """
     seen: set[int] = set()
     link: BaseException | None = exc
+    meanwhile = False
     while link is not None and id(link) not in seen and len(seen) < MAX_CHAIN:
         seen.add(id(link))
-        yield link
+        yield link, meanwhile
         found, how = origin(link)
+        meanwhile = meanwhile or how == "context"
         link = None if causes_only and how != "cause" else found
 
 
@@ -507,8 +521,6 @@ def _resolve_group(group: BaseException, maps: Sequence[ErrorMap]) -> Problem | 
     found = list(leaves(group))
     if not found:
         return crash(group)
-    if len({leaf.code if isinstance(leaf, ToolFailure) else type(leaf) for leaf in found}) == 1:
-        found = found[:1]
     problems = [_resolve(leaf, maps) for leaf in found]
     said = [p for p in problems if isinstance(p, Problem)]
     worst = min(

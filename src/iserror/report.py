@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from iserror.attempt import attempt
@@ -24,6 +25,8 @@ _CATEGORIES: Final = {
     -32602: "invalid_argument",
     -32603: "internal",
 }
+# Not by way of a metaclass, which may raise.
+_QUALNAME: Final[Callable[[type], str]] = vars(type)["__qualname__"].__get__
 
 
 def report(call: Call, *, handled: str | None = None) -> None:
@@ -188,6 +191,6 @@ def _line(call: Call, exc: BaseException | None = None, **more: Any) -> dict[str
     line.update(more)
     if exc is not None:
         # Of an object that resists being described, the type at least.
-        least = [{"type": type(exc).__qualname__, "message": "", "frames": []}]
+        least = [{"type": _QUALNAME(type(exc)), "message": "", "frames": []}]
         line["exception"] = attempt(describe, least, exc)
     return {key: value for key, value in line.items() if value is not None}

@@ -13,25 +13,39 @@ from iserror.attempt import attempt
 
 if TYPE_CHECKING:
     from iserror.packs._aiohttp import aiohttp as aiohttp
+    from iserror.packs._anthropic import anthropic as anthropic
     from iserror.packs._anyio import anyio as anyio
+    from iserror.packs._github import github as github
+    from iserror.packs._github import githubkit as githubkit
     from iserror.packs._httpx import httpx as httpx
     from iserror.packs._httpx import httpx2 as httpx2
+    from iserror.packs._openai import openai as openai
     from iserror.packs._postgres import asyncpg as asyncpg
     from iserror.packs._postgres import psycopg as psycopg
+    from iserror.packs._pydantic import pydantic as pydantic
     from iserror.packs._pymongo import pymongo as pymongo
     from iserror.packs._pymysql import pymysql as pymysql
     from iserror.packs._redis import redis as redis
     from iserror.packs._redis import valkey as valkey
     from iserror.packs._requests import requests as requests
     from iserror.packs._requests import urllib3 as urllib3
+    from iserror.packs._slack_sdk import slack_sdk as slack_sdk
     from iserror.packs._sqlalchemy import sqlalchemy as sqlalchemy
     from iserror.packs._sqlite3 import sqlite3 as sqlite3
     from iserror.packs._stdlib import stdlib as stdlib
+    from iserror.packs._stripe import stripe as stripe
     from iserror.packs.pack import Pack
 
-# Pack -> its module here, and the one that tells whether its library is installed; "" for what Python brings. Where two
-# know a class, the first counts.
-_PACKS: Final = {
+# Pack -> its module here, and the one that tells whether its library is installed; "" for what Python brings, None for
+# what an author has to name. Where two know a class, the first counts.
+_PACKS: Final[dict[str, tuple[str, str | None]]] = {
+    "anthropic": ("_anthropic", "anthropic"),
+    "github": ("_github", "github"),
+    "githubkit": ("_github", "githubkit"),
+    "openai": ("_openai", "openai"),
+    "pydantic": ("_pydantic", None),
+    "slack_sdk": ("_slack_sdk", "slack_sdk"),
+    "stripe": ("_stripe", "stripe"),
     "httpx": ("_httpx", "httpx"),
     "httpx2": ("_httpx", "httpx2"),
     "requests": ("_requests", "requests"),
@@ -54,7 +68,11 @@ __all__ = ["detect"]
 
 def detect() -> tuple[Pack, ...]:
     """Return the packs of the libraries that are installed, and of what Python brings; none of them is imported."""
-    found = (name for name, (_, library) in _PACKS.items() if not library or attempt(find_spec, None, library))
+    found = (
+        name
+        for name, (_, library) in _PACKS.items()
+        if library is not None and (not library or attempt(find_spec, None, library))
+    )
     return tuple(map(_load, found))
 
 

@@ -172,6 +172,12 @@ UPSTREAM_REJECTED: Final = entry(
     "A service that this tool needs refused the request.",
     _CHANGE,
 )
+PAYMENT_DECLINED: Final = entry(
+    "PAYMENT_DECLINED",
+    "failed_precondition",
+    "The payment was declined.",
+    "Tell the user, and ask for another way to pay.",
+)
 UPSTREAM_UNIMPLEMENTED: Final = entry(
     "UPSTREAM_UNIMPLEMENTED",
     "unimplemented",

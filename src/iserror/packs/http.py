@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -55,7 +55,7 @@ def by_status(path: str, headers: Callable[[Any], Any]) -> By:
             value = getattr(value, name)
         if value == 403 and attempt(lambda: limited(headers(exc)), False):
             return 429
-        return int(value)
+        return int(value) if 100 <= int(value) < 600 else None
 
     def waiting(entry: Entry) -> Entry:
         return replace(entry, retry_after=lambda exc: wait_of(headers(exc))) if entry.retryable else entry
@@ -75,16 +75,38 @@ def unreached() -> By:
 
 
 def _tls(exc: BaseException) -> str:
-    link: BaseException | None = exc
-    for _ in range(10):
-        if link is None:
-            break
-        if is_tls(link):
-            return "TLS"
-        link = link.__cause__ or link.__context__
-    return ""
+    return "TLS" if any(map(is_tls, below(exc))) else ""
 
 
 def is_tls(exc: BaseException) -> bool:
     """Whether it is an `ssl.SSLError`; a server that speaks no TLS has not loaded it."""
     return isinstance(exc, getattr(sys.modules.get("ssl"), "SSLError", ()))
+
+
+def below(exc: BaseException) -> Iterator[BaseException]:
+    """The exception, then those that it was made from, as their makers say: ten at most.
+
+    Not `__context__`: in a tool that asks a second server when the first one fails, it leads on to the first failure.
+    `reason` is urllib's and urllib3's; httpcore and requests give what they wrap as the first argument.
+    """
+    link: BaseException | None = exc
+    for _ in range(10):
+        if link is None:
+            return
+        yield link
+        said = (link.__cause__, getattr(link, "reason", None), *link.args[:1])
+        link = next((found for found in said if isinstance(found, BaseException)), None)
+
+
+NO_CREDENTIALS: Final = replace(
+    codes.UPSTREAM_UNAUTHENTICATED,
+    message=Template(("This server has no valid credentials for a service that this tool needs; nothing was sent.",)),
+)
+"""What an SDK says before it sends anything."""
+
+UNSIGNED: Final = replace(
+    codes.UPSTREAM_INVALID_RESPONSE,
+    message=Template(("What came in the name of a service that this tool needs is not signed by it.",)),
+    outcome="not_applied",
+)
+"""What an SDK says of a webhook."""

@@ -31,7 +31,7 @@ class By:
     def find(self, exc: BaseException) -> Entry | None:
         """The entry with the longest key that the exception's key begins with."""
         found = attempt(self.key, None, exc)
-        key = "" if found is None else attempt(str, "", found)[:MAX_KEY]
+        key = "" if found is None else str.__str__(attempt(str, "", found))[:MAX_KEY]
         for end in range(len(key), 0, -1):
             entry = self.entries.get(key[:end])
             if entry is not None:
@@ -74,6 +74,9 @@ class Pack:
                 yield exception, f"{row.what} {key}", entry
             if row.otherwise is not None:
                 yield exception, "any other", row.otherwise
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def __repr__(self) -> str:
         return f"<iserror pack {self.name}>"

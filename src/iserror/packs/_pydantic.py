@@ -1,0 +1,23 @@
+"""`pydantic`: an upstream's answer that does not fit the model that the tool reads it with.
+
+Not among those of `detect()`. pydantic is always installed, and a `ValidationError` may as well be the tool's own
+mistake (a model that it fills wrongly, an argument that it parses once more): that is for the author to say, who knows
+what the tools validate. Including it changes nothing about the arguments and results that a host validates.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iserror.packs import codes
+from iserror.packs.pack import Pack
+
+pydantic: Final = Pack(
+    name="pydantic",
+    sources=("https://docs.pydantic.dev/latest/errors/errors/",),
+    rows={
+        "pydantic_core._pydantic_core.ValidationError": codes.UPSTREAM_INVALID_RESPONSE,
+        # Models of the first version, which the second one still has.
+        "pydantic.v1.error_wrappers.ValidationError": codes.UPSTREAM_INVALID_RESPONSE,
+    },
+)
