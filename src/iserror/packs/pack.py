@@ -12,7 +12,7 @@ from iserror.errormap import Entry
 MAX_KEY: Final = 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class By:
     """The entries of one class, by a key that its exceptions carry: a status, an SQLSTATE, an error code.
 
@@ -39,7 +39,7 @@ class By:
         return self.otherwise
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Pack:
     """What the exceptions of a library mean to whoever called a tool.
 
@@ -74,9 +74,6 @@ class Pack:
                 yield exception, f"{row.what} {key}", entry
             if row.otherwise is not None:
                 yield exception, "any other", row.otherwise
-
-    def __hash__(self) -> int:
-        return hash(self.name)
 
     def __repr__(self) -> str:
         return f"<iserror pack {self.name}>"
