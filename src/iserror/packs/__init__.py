@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Final
 from iserror.attempt import attempt
 
 if TYPE_CHECKING:
+    from iserror.packs._grpc import grpc as grpc
     from iserror.packs._httpx import httpx as httpx
     from iserror.packs.pack import Pack
 
 # Pack -> its module here, and the one that tells whether its library is installed; "" for what Python brings. Where two
 # know a class, the first counts.
 _PACKS: Final = {
+    "grpc": ("_grpc", "grpc"),
     "httpx": ("_httpx", "httpx"),
 }
 

@@ -1,0 +1,243 @@
+"""A gRPC server on loopback answers each status to both of grpc's clients, and the pack says what that means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from google.protobuf.any_pb2 import Any as Packed
+from google.protobuf.duration_pb2 import Duration
+from google.rpc import error_details_pb2 as said_besides
+from google.rpc.status_pb2 import Status
+from grpc_status import rpc_status
+
+import iserror
+from tests.conftest import Lines
+from tests.packs.failing import CANARY, failure
+from tests.packs.upstream import Upstream, free_port, serving
+
+PACK = iserror.packs.grpc
+Call = Callable[..., Any]
+
+
+class Answers(grpc.GenericRpcHandler):
+    """Treat every method as the name of a status; and keep each request that was received."""
+
+    def __init__(self) -> None:
+        self.received: list[bytes] = []
+
+    def service(self, call: Any) -> Any:
+        name = call.method.rpartition("/")[2]
+        if name == "stream":
+            return grpc.unary_stream_rpc_method_handler(self.stream)
+        if name == "missing":
+            return None
+        return grpc.unary_unary_rpc_method_handler(lambda request, context: self.answer(name, request, context))
+
+    def answer(self, name: str, request: bytes, context: Any) -> bytes:
+        self.received.append(request)
+        if name == "large":
+            return b"x" * 1_000
+        if name == "crash":
+            raise RuntimeError(CANARY)
+        if name in RICH:
+            context.abort_with_status(rpc_status.to_status(RICH[name]))
+        context.abort(grpc.StatusCode[name], CANARY)
+        raise AssertionError
+
+    def stream(self, request: bytes, context: Any) -> Iterator[bytes]:
+        yield b"one"
+        context.abort(grpc.StatusCode.NOT_FOUND, CANARY)
+
+
+def rich(code: grpc.StatusCode, *details: Any) -> Status:
+    status = Status(code=code.value[0], message=CANARY)
+    for detail in details:
+        packed = Packed()
+        packed.Pack(detail)
+        status.details.append(packed)
+    return status
+
+
+WAIT = said_besides.RetryInfo(retry_delay=Duration(seconds=3, nanos=500_000_000))
+FIELDS = said_besides.BadRequest(
+    field_violations=[
+        said_besides.BadRequest.FieldViolation(field=name, description=CANARY)
+        for name in ("amount", "customer.emails[0].kind", f"a key that someone chose: {CANARY}", "https://x.example/y")
+    ]
+)
+RICH = {
+    "aborted": rich(grpc.StatusCode.ABORTED, said_besides.ErrorInfo(reason=CANARY), WAIT),
+    "exhausted": rich(grpc.StatusCode.RESOURCE_EXHAUSTED, WAIT),
+    "unavailable": rich(grpc.StatusCode.UNAVAILABLE, WAIT),
+    "negative": rich(grpc.StatusCode.UNAVAILABLE, said_besides.RetryInfo(retry_delay=Duration(seconds=-3))),
+    "invalid": rich(grpc.StatusCode.INVALID_ARGUMENT, said_besides.LocalizedMessage(message=CANARY), FIELDS),
+}
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[tuple[str, Answers]]:
+    answers = Answers()
+    server = grpc.server(futures.ThreadPoolExecutor(2), handlers=(answers,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"127.0.0.1:{port}", answers
+    server.stop(None).wait()
+
+
+def sync_call(target: str, method: str, timeout: float = 5, **settings: Any) -> None:
+    with grpc.insecure_channel(target, **settings) as channel:
+        channel.unary_unary(f"/{CANARY}/{method}")(CANARY.encode(), timeout=timeout)
+
+
+async def aio_call(target: str, method: str, timeout: float = 5, **settings: Any) -> None:
+    async with grpc.aio.insecure_channel(target, **settings) as channel:
+        await channel.unary_unary(f"/{CANARY}/{method}")(CANARY.encode(), timeout=timeout)
+
+
+both = pytest.mark.parametrize("call", [sync_call, aio_call])
+
+
+@both
+@pytest.mark.parametrize(
+    ("status", "code", "outcome", "retryable"),
+    [
+        ("CANCELLED", "UPSTREAM_ERROR", "unknown", False),
+        ("UNKNOWN", "UPSTREAM_ERROR", "unknown", False),
+        ("crash", "UPSTREAM_ERROR", "unknown", False),
+        ("INVALID_ARGUMENT", "UPSTREAM_REJECTED", "not_applied", False),
+        ("DEADLINE_EXCEEDED", "UPSTREAM_TIMEOUT", "unknown", False),
+        ("NOT_FOUND", "UPSTREAM_NOT_FOUND", "not_applied", False),
+        ("ALREADY_EXISTS", "ALREADY_EXISTS", "not_applied", False),
+        ("PERMISSION_DENIED", "UPSTREAM_PERMISSION_DENIED", "not_applied", False),
+        ("UNAUTHENTICATED", "UPSTREAM_UNAUTHENTICATED", "not_applied", False),
+        ("RESOURCE_EXHAUSTED", "UPSTREAM_RATE_LIMITED", "unknown", False),
+        ("FAILED_PRECONDITION", "UPSTREAM_PRECONDITION_FAILED", "not_applied", False),
+        ("ABORTED", "UPSTREAM_CONFLICT", "not_applied", False),
+        ("OUT_OF_RANGE", "UPSTREAM_REJECTED", "not_applied", False),
+        ("UNIMPLEMENTED", "UPSTREAM_UNIMPLEMENTED", "not_applied", False),
+        ("missing", "UPSTREAM_UNIMPLEMENTED", "not_applied", False),
+        ("INTERNAL", "UPSTREAM_ERROR", "unknown", False),
+        ("UNAVAILABLE", "UPSTREAM_UNAVAILABLE", "unknown", False),
+        ("DATA_LOSS", "UPSTREAM_ERROR", "unknown", False),
+    ],
+)
+def test_statuses(
+    lines: Lines, target: tuple[str, Answers], call: Call, status: str, code: str, outcome: str, retryable: bool
+) -> None:
+    """Each status has its meaning, whichever client gets it; of one that a client makes up as well, it is unknown."""
+    said = failure(PACK, lines, lambda: call(target[0], status))
+    assert (said.code, said.outcome, said.retryable) == (code, outcome, retryable)
+
+
+@pytest.mark.parametrize(
+    ("status", "retryable"),
+    [
+        *[(name, True) for name in ("CANCELLED", "UNKNOWN", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "UNAVAILABLE")],
+        *[(name, False) for name in ("DATA_LOSS", "ABORTED", "FAILED_PRECONDITION")],
+    ],
+)
+def test_reading_is_repeated(lines: Lines, target: tuple[str, Answers], status: str, retryable: bool) -> None:
+    """A tool that only reads may be called again where the same request can succeed later, and there alone."""
+    assert failure(PACK, lines, lambda: sync_call(target[0], status), effect="read").retryable == retryable
+
+
+@both
+@pytest.mark.parametrize(
+    ("method", "code", "outcome", "wait"),
+    [
+        ("exhausted", "UPSTREAM_RATE_LIMITED", "not_applied", 3.5),
+        ("aborted", "TRANSACTION_CONFLICT", "not_applied", 3.5),
+        ("unavailable", "UPSTREAM_UNAVAILABLE", "unknown", None),
+    ],
+)
+def test_a_wait(
+    lines: Lines, target: tuple[str, Answers], call: Call, method: str, code: str, outcome: str, wait: float | None
+) -> None:
+    """`RetryInfo` says that the server refused, and when to come again."""
+    said = failure(PACK, lines, lambda: call(target[0], method))
+    assert (said.code, said.outcome, said.retryable, said.retry_after) == (code, outcome, wait is not None, wait)
+
+
+@pytest.mark.parametrize(("method", "wait"), [("unavailable", 3.5), ("negative", None), ("UNAVAILABLE", None)])
+def test_a_wait_before_reading(lines: Lines, target: tuple[str, Answers], method: str, wait: float | None) -> None:
+    """A tool that only reads is told the server's wait; a wait that makes no sense is none."""
+    said = failure(PACK, lines, lambda: sync_call(target[0], method), effect="read")
+    assert (said.retryable, said.retry_after) == (True, wait)
+
+
+@both
+def test_fields(lines: Lines, target: tuple[str, Answers], call: Call) -> None:
+    """`BadRequest` names the fields that are wrong; only what looks like a name of a schema is shown."""
+    said = failure(PACK, lines, lambda: call(target[0], "invalid"))
+    assert (said.code, said.details) == ("UPSTREAM_REJECTED", {"fields": "amount, customer.emails[0].kind"})
+
+
+@both
+def test_not_reached(lines: Lines, call: Call) -> None:
+    """A refused connection looks as an answer of UNAVAILABLE does, so that its outcome is unknown."""
+    said = failure(PACK, lines, lambda: call(f"127.0.0.1:{free_port()}", "UNAVAILABLE"))
+    assert (said.code, said.outcome, said.retryable) == ("UPSTREAM_UNAVAILABLE", "unknown", False)
+
+
+@both
+def test_no_answer(lines: Lines, call: Call) -> None:
+    """A server that takes the connection and says nothing is a timeout."""
+    with serving(Upstream(reads=False, ends="stall")) as upstream:
+        said = failure(PACK, lines, lambda: call(f"127.0.0.1:{upstream.port}", "UNAVAILABLE", timeout=0.2))
+    assert (said.code, said.outcome) == ("UPSTREAM_TIMEOUT", "unknown")
+
+
+@both
+def test_what_was_done_is_not_denied(lines: Lines, target: tuple[str, Answers], call: Call) -> None:
+    """An answer that the client finds too large comes after the server's work: its outcome is unknown."""
+    target[1].received.clear()
+    options = [("grpc.max_receive_message_length", 10)]
+    said = failure(PACK, lines, lambda: call(target[0], "large", options=options))
+    assert target[1].received == [CANARY.encode()]
+    assert said.outcome == "unknown"
+
+
+def test_a_stream(lines: Lines, target: tuple[str, Answers]) -> None:
+    """A stream that ends with a status, in either way of reading it, is the same failure."""
+
+    def read(**options: Any) -> None:
+        with grpc.insecure_channel(target[0], **options) as channel:
+            list(channel.unary_stream("/x/stream")(b""))
+
+    single = [(grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1)]
+    assert failure(PACK, lines, read).code == "UPSTREAM_NOT_FOUND"
+    assert failure(PACK, lines, lambda: read(options=single)).code == "UPSTREAM_NOT_FOUND"
+
+
+def test_a_future(lines: Lines) -> None:
+    """A channel that does not become ready in time is a timeout."""
+
+    def wait() -> None:
+        with grpc.insecure_channel(f"127.0.0.1:{free_port()}") as channel:
+            grpc.channel_ready_future(channel).result(timeout=0.1)
+
+    assert failure(PACK, lines, wait).code == "UPSTREAM_TIMEOUT"
+
+
+def test_no_status(lines: Lines) -> None:
+    """An `RpcError` of somebody else's, without a status, is a failure of the upstream."""
+
+    def mocked() -> None:
+        raise grpc.RpcError(CANARY)
+
+    assert failure(PACK, lines, mocked).code == "UPSTREAM_ERROR"
+
+
+def test_names() -> None:
+    """Every row is a class of the installed library."""
+    from grpc import _channel
+    from grpc.aio import AioRpcError
+
+    classes = [_channel._InactiveRpcError, _channel._MultiThreadedRendezvous, _channel._SingleThreadedRendezvous]
+    classes += [grpc.RpcError, AioRpcError, grpc.FutureTimeoutError]
+    assert {f"{cls.__module__}.{cls.__qualname__}" for cls in classes} == set(PACK.rows)
