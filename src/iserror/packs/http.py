@@ -77,3 +77,10 @@ def _tls(exc: BaseException) -> str:
             return "TLS"
         link = link.__cause__ or link.__context__
     return ""
+
+
+NO_CREDENTIALS: Final = replace(
+    codes.UPSTREAM_UNAUTHENTICATED,
+    message=Template(("This server has no valid credentials for a service that this tool needs; nothing was sent.",)),
+)
+"""What an SDK says before it sends anything."""
