@@ -35,8 +35,9 @@ class Upstream:
 
 
 def response(status: int, headers: str = "", body: str = CANARY) -> bytes:
-    """A whole response; `headers` are lines that end in CRLF."""
-    head = f"HTTP/1.1 {status} Said\r\ncontent-length: {len(body)}\r\ncontent-type: text/plain\r\n{headers}\r\n"
+    """A whole response, after which no client should use the connection again; `headers` are lines that end in CRLF."""
+    head = f"HTTP/1.1 {status} Said\r\ncontent-length: {len(body)}\r\ncontent-type: text/plain\r\n{headers}"
+    head += "connection: close\r\n\r\n"
     return (head + body).encode()
 
 
