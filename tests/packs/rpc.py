@@ -60,7 +60,13 @@ WAIT = said_besides.RetryInfo(retry_delay=Duration(seconds=3, nanos=500_000_000)
 FIELDS = said_besides.BadRequest(
     field_violations=[
         said_besides.BadRequest.FieldViolation(field=name, description=CANARY)
-        for name in ("amount", "customer.emails[0].kind", f"a key that someone chose: {CANARY}", "https://x.example/y")
+        for name in (
+            "amount",
+            "customer.emails[0].kind",
+            f"a key that someone chose: {CANARY}",
+            "https://x.example/y",
+            f"labels[{CANARY}]",
+        )
     ]
 )
 RICH = {

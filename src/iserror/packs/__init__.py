@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from iserror.attempt import attempt
 
 if TYPE_CHECKING:
+    from iserror.packs._azure_core import azure_core as azure_core
     from iserror.packs._botocore import botocore as botocore
     from iserror.packs._google_api_core import google_api_core as google_api_core
     from iserror.packs._grpc import grpc as grpc
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 # Pack -> its module here, and the one that tells whether its library is installed; "" for what Python brings. Where two
 # know a class, the first counts.
 _PACKS: Final = {
+    "azure_core": ("_azure_core", "azure.core"),
     "botocore": ("_botocore", "botocore"),
     "google_api_core": ("_google_api_core", "google.api_core"),
     "grpc": ("_grpc", "grpc"),

@@ -73,6 +73,56 @@ def unreached() -> By:
     return By("cause", _tls, {"TLS": codes.TLS_FAILED}, codes.DEPENDENCY_UNAVAILABLE)
 
 
+def by_phase(why: Callable[[Any], Any], sent: Entry) -> By:
+    """The entries of an SDK's exception for a request that got no answer, by what the HTTP client below it raised.
+
+    Args:
+        why: Reads that exception; what it raises counts as none.
+        sent: Of a request that was sent, or may have been.
+    """
+    return By(
+        "cause",
+        lambda exc: phase(why(exc)),
+        {"TLS": codes.TLS_FAILED, "not sent": codes.DEPENDENCY_UNAVAILABLE},
+        sent,
+    )
+
+
+# Raised where a connection is made, and nowhere else: urllib3's `connection.py` and `connectionpool.py`, aiohttp's
+# `connector.py` and the `connect` in its `client.py`, `requests.adapters`, httpcore's `connection.py`.
+_CONNECTING: Final = frozenset(
+    {
+        "aiohttp.client_exceptions.ClientConnectorError",
+        "aiohttp.client_exceptions.ConnectionTimeoutError",
+        "httpx.ConnectError",
+        "httpx.ConnectTimeout",
+        "requests.exceptions.ConnectTimeout",
+        "urllib3.exceptions.ConnectTimeoutError",
+        "urllib3.exceptions.NewConnectionError",
+    }
+)
+_HANDSHAKE: Final = frozenset({"requests.exceptions.SSLError", "ssl.SSLError", "urllib3.exceptions.SSLError"})
+
+
+def phase(exc: Any) -> str:
+    """What an exception of an HTTP client, or one that it names as its reason, says of the request: `not sent`, `TLS`.
+
+    Not `__context__`: that may be something that the tool was dealing with when it made the request.
+    """
+    found = ""
+    for _ in range(5):
+        if not isinstance(exc, BaseException):
+            break
+        names = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(exc).__mro__}
+        if names & _HANDSHAKE:
+            return "TLS"
+        if names & _CONNECTING:
+            found = "not sent"
+        # urllib3's MaxRetryError has a reason, and requests puts what it caught first.
+        exc = exc.__cause__ or getattr(exc, "reason", None) or (exc.args[0] if exc.args else None)
+    return found
+
+
 def _tls(exc: BaseException) -> str:
     link: BaseException | None = exc
     for _ in range(10):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,7 +14,6 @@ from iserror.redact import Safe
 
 _MAX_FIELDS: Final = 10
 _MAX_FIELD: Final = 64
-_PATH: Final = str.maketrans(".[]", "___")
 _STATUS: Final = "grpc-status-details-bin"
 _TYPES: Final = "type.googleapis.com/google.rpc."
 
@@ -34,10 +34,12 @@ def invalid_fields(exc: Any) -> Safe | None:
     return names_of(found)
 
 
-def names_of(fields: Any) -> Safe | None:
-    """Join those that look like paths of fields."""
+def names_of(fields: Iterable[str]) -> Safe | None:
+    """Join those that look like paths of fields, with numbers at most in brackets: what else is there may be data."""
     names = [
-        name for name in fields if len(name) <= _MAX_FIELD and name.isascii() and name.translate(_PATH).isidentifier()
+        name
+        for name in fields
+        if len(name) <= _MAX_FIELD and name.isascii() and re.sub(r"\[\d+\]|\.", "_", name).isidentifier()
     ]
     return Safe(", ".join(names[:_MAX_FIELDS])) if names else None
 
