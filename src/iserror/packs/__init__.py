@@ -14,9 +14,12 @@ from iserror.attempt import attempt
 if TYPE_CHECKING:
     from iserror.packs._azure_core import azure_core as azure_core
     from iserror.packs._botocore import botocore as botocore
+    from iserror.packs._elasticsearch import elasticsearch as elasticsearch
     from iserror.packs._google_api_core import google_api_core as google_api_core
     from iserror.packs._grpc import grpc as grpc
     from iserror.packs._httpx import httpx as httpx
+    from iserror.packs._kubernetes import kubernetes as kubernetes
+    from iserror.packs._opensearch import opensearch as opensearch
     from iserror.packs.pack import Pack
 
 # Pack -> its module here, and the one that tells whether its library is installed; "" for what Python brings. Where two
@@ -24,9 +27,12 @@ if TYPE_CHECKING:
 _PACKS: Final = {
     "azure_core": ("_azure_core", "azure.core"),
     "botocore": ("_botocore", "botocore"),
+    "elasticsearch": ("_elasticsearch", "elastic_transport"),
     "google_api_core": ("_google_api_core", "google.api_core"),
     "grpc": ("_grpc", "grpc"),
     "httpx": ("_httpx", "httpx"),
+    "kubernetes": ("_kubernetes", "kubernetes"),
+    "opensearch": ("_opensearch", "opensearchpy"),
 }
 
 __all__ = ["detect"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -113,14 +113,22 @@ def phase(exc: Any) -> str:
     for _ in range(5):
         if not isinstance(exc, BaseException):
             break
-        names = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(exc).__mro__}
-        if names & _HANDSHAKE:
+        if handshake(exc):
             return "TLS"
-        if names & _CONNECTING:
+        if not _CONNECTING.isdisjoint(_names(exc)):
             found = "not sent"
         # urllib3's MaxRetryError has a reason, and requests puts what it caught first.
         exc = exc.__cause__ or getattr(exc, "reason", None) or (exc.args[0] if exc.args else None)
     return found
+
+
+def handshake(exc: object) -> bool:
+    """Whether it is the exception of an HTTP client, or of Python, for TLS."""
+    return not _HANDSHAKE.isdisjoint(_names(exc))
+
+
+def _names(exc: object) -> Iterator[str]:
+    return (f"{cls.__module__}.{cls.__qualname__}" for cls in type(exc).__mro__)
 
 
 def _tls(exc: BaseException) -> str:
