@@ -16,8 +16,8 @@ from azure.core.rest import HttpRequest
 
 import iserror
 from tests.conftest import Lines
-from tests.packs.failing import CANARY, failure
-from tests.packs.upstream import Upstream, free_port, response, serving, stalled_connect
+from tests.packs.failing import CANARY, failure, failures
+from tests.packs.upstream import Upstream, free_port, in_turn, response, serving, stalled_connect
 
 PACK = iserror.packs.azure_core
 Send = Callable[..., Any]
@@ -119,42 +119,42 @@ def test_tls(lines: Lines, send: Send) -> None:
     assert (said.code, said.outcome) == ("TLS_FAILED", "not_applied")
 
 
-@pytest.mark.parametrize(
-    ("status", "headers", "code", "outcome", "wait"),
-    [
-        (304, "", "UPSTREAM_PRECONDITION_FAILED", "not_applied", None),
-        (307, "", "UPSTREAM_INVALID_RESPONSE", "unknown", None),
-        (400, "", "UPSTREAM_REJECTED", "not_applied", None),
-        (401, "", "UPSTREAM_UNAUTHENTICATED", "not_applied", None),
-        (402, "", "UPSTREAM_QUOTA_EXHAUSTED", "not_applied", None),
-        (403, "", "UPSTREAM_PERMISSION_DENIED", "not_applied", None),
-        (404, "", "UPSTREAM_NOT_FOUND", "not_applied", None),
-        (405, "", "UPSTREAM_UNIMPLEMENTED", "not_applied", None),
-        (407, "", "UPSTREAM_UNAUTHENTICATED", "not_applied", None),
-        (408, "", "UPSTREAM_TIMEOUT", "unknown", None),
-        (409, "", "UPSTREAM_CONFLICT", "not_applied", None),
-        (409, "x-ms-error-code: LeaseAlreadyPresent\r\n", "UPSTREAM_CONFLICT", "not_applied", None),
-        (409, "x-ms-error-code: BlobAlreadyExists\r\n", "ALREADY_EXISTS", "not_applied", None),
-        (410, "", "UPSTREAM_NOT_FOUND", "not_applied", None),
-        (412, "", "UPSTREAM_PRECONDITION_FAILED", "not_applied", None),
-        (428, "", "UPSTREAM_PRECONDITION_FAILED", "not_applied", None),
-        (429, "", "UPSTREAM_RATE_LIMITED", "not_applied", None),
-        (429, "retry-after: 7\r\n", "UPSTREAM_RATE_LIMITED", "not_applied", 7),
-        (429, "retry-after-ms: 250\r\n", "UPSTREAM_RATE_LIMITED", "not_applied", 0.25),
-        (429, "x-ms-retry-after-ms: 250\r\n", "UPSTREAM_RATE_LIMITED", "not_applied", 0.25),
-        (500, "", "UPSTREAM_ERROR", "unknown", None),
-        (501, "", "UPSTREAM_UNIMPLEMENTED", "not_applied", None),
-        (502, "", "UPSTREAM_UNAVAILABLE", "unknown", None),
-        (503, "retry-after: 7\r\n", "UPSTREAM_UNAVAILABLE", "unknown", None),
-        (504, "", "UPSTREAM_TIMEOUT", "unknown", None),
-    ],
-)
-def test_statuses(lines: Lines, status: int, headers: str, code: str, outcome: str, wait: float | None) -> None:
+STATUSES = [
+    (304, "", "UPSTREAM_PRECONDITION_FAILED", "not_applied", None),
+    (307, "", "UPSTREAM_INVALID_RESPONSE", "unknown", None),
+    (400, "", "UPSTREAM_REJECTED", "not_applied", None),
+    (401, "", "UPSTREAM_UNAUTHENTICATED", "not_applied", None),
+    (402, "", "UPSTREAM_QUOTA_EXHAUSTED", "not_applied", None),
+    (403, "", "UPSTREAM_PERMISSION_DENIED", "not_applied", None),
+    (404, "", "UPSTREAM_NOT_FOUND", "not_applied", None),
+    (405, "", "UPSTREAM_UNIMPLEMENTED", "not_applied", None),
+    (407, "", "UPSTREAM_UNAUTHENTICATED", "not_applied", None),
+    (408, "", "UPSTREAM_TIMEOUT", "unknown", None),
+    (409, "", "UPSTREAM_CONFLICT", "not_applied", None),
+    (409, "x-ms-error-code: LeaseAlreadyPresent\r\n", "UPSTREAM_CONFLICT", "not_applied", None),
+    (409, "x-ms-error-code: BlobAlreadyExists\r\n", "ALREADY_EXISTS", "not_applied", None),
+    (410, "", "UPSTREAM_NOT_FOUND", "not_applied", None),
+    (412, "", "UPSTREAM_PRECONDITION_FAILED", "not_applied", None),
+    (428, "", "UPSTREAM_PRECONDITION_FAILED", "not_applied", None),
+    (429, "", "UPSTREAM_RATE_LIMITED", "not_applied", None),
+    (429, "retry-after: 7\r\n", "UPSTREAM_RATE_LIMITED", "not_applied", 7),
+    (429, "retry-after-ms: 250\r\n", "UPSTREAM_RATE_LIMITED", "not_applied", 0.25),
+    (429, "x-ms-retry-after-ms: 250\r\n", "UPSTREAM_RATE_LIMITED", "not_applied", 0.25),
+    (500, "", "UPSTREAM_ERROR", "unknown", None),
+    (501, "", "UPSTREAM_UNIMPLEMENTED", "not_applied", None),
+    (502, "", "UPSTREAM_UNAVAILABLE", "unknown", None),
+    (503, "retry-after: 7\r\n", "UPSTREAM_UNAVAILABLE", "unknown", None),
+    (504, "", "UPSTREAM_TIMEOUT", "unknown", None),
+]
+
+
+def test_statuses(lines: Lines) -> None:
     """A status means what RFC 9110 says, in whichever exception; the wait is the server's own."""
-    body = "" if status == 304 else json.dumps({"error": {"code": CANARY, "message": CANARY}})
-    with serving(Upstream(response(status, headers, body))) as upstream:
-        said = failure(PACK, lines, lambda: sync_send(upstream.url))
-    assert (said.code, said.outcome, said.retry_after) == (code, outcome, wait)
+    body = json.dumps({"error": {"code": CANARY, "message": CANARY}})
+    answers = [response(status, headers, "" if status == 304 else body) for status, headers, *_ in STATUSES]
+    with serving(Upstream()) as upstream:
+        said = failures(PACK, lines, in_turn(upstream, answers, lambda: sync_send(upstream.url)))
+    assert [(one.code, one.outcome, one.retry_after) for one in said] == [row[2:] for row in STATUSES]
 
 
 @both

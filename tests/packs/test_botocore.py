@@ -15,8 +15,8 @@ from moto import mock_aws
 import iserror
 from iserror import Failure
 from tests.conftest import Lines
-from tests.packs.failing import CANARY, failure
-from tests.packs.upstream import Upstream, free_port, response, serving, stalled_connect
+from tests.packs.failing import CANARY, failure, failures
+from tests.packs.upstream import Upstream, free_port, in_turn, response, serving, stalled_connect
 
 PACK = iserror.packs.botocore
 # moto and botocore call what Python has deprecated.
@@ -64,92 +64,91 @@ EXISTS = ("ALREADY_EXISTS", "not_applied", False)
 QUOTA = ("UPSTREAM_QUOTA_EXHAUSTED", "not_applied", False)
 
 
-@pytest.mark.parametrize(
-    ("code", "status", "said"),
-    [
-        ("Throttling", 400, LIMITED),
-        ("ThrottlingException", 400, LIMITED),
-        ("ThrottledException", 400, LIMITED),
-        ("RequestThrottledException", 400, LIMITED),
-        ("RequestThrottled", 403, LIMITED),
-        ("TooManyRequestsException", 400, LIMITED),
-        ("ProvisionedThroughputExceededException", 400, LIMITED),
-        ("RequestLimitExceeded", 503, LIMITED),
-        ("BandwidthLimitExceeded", 509, LIMITED),
-        ("LimitExceededException", 400, LIMITED),
-        ("SlowDown", 503, LIMITED),
-        ("PriorRequestNotComplete", 400, LIMITED),
-        ("EC2ThrottledException", 400, LIMITED),
-        ("LimitExceeded", 409, QUOTA),
-        ("ServiceQuotaExceededException", 402, QUOTA),
-        ("AccessDenied", 403, DENIED),
-        ("AccessDeniedException", 400, DENIED),
-        ("KMSAccessDeniedException", 502, DENIED),
-        ("UnauthorizedOperation", 403, DENIED),
-        ("AuthorizationError", 403, DENIED),
-        ("NotAuthorized", 400, DENIED),
-        ("OptInRequired", 403, DENIED),
-        ("AllAccessDisabled", 403, DENIED),
-        ("AuthFailure", 401, UNKNOWN_TO_IT),
-        ("ExpiredToken", 400, UNKNOWN_TO_IT),
-        ("ExpiredTokenException", 400, UNKNOWN_TO_IT),
-        ("IncompleteSignature", 400, UNKNOWN_TO_IT),
-        ("InvalidAccessKeyId", 403, UNKNOWN_TO_IT),
-        ("InvalidClientTokenId", 403, UNKNOWN_TO_IT),
-        ("InvalidSignatureException", 400, UNKNOWN_TO_IT),
-        ("InvalidToken", 400, UNKNOWN_TO_IT),
-        ("MissingAuthenticationTokenException", 403, UNKNOWN_TO_IT),
-        ("RequestExpired", 400, UNKNOWN_TO_IT),
-        ("RequestTimeTooSkewed", 403, UNKNOWN_TO_IT),
-        ("SignatureDoesNotMatch", 403, UNKNOWN_TO_IT),
-        ("TokenRefreshRequired", 400, UNKNOWN_TO_IT),
-        ("UnrecognizedClientException", 400, UNKNOWN_TO_IT),
-        ("NoSuchWhatever", 400, NOT_FOUND),
-        ("ResourceNotFoundException", 400, NOT_FOUND),
-        ("InvalidInstanceID.NotFound", 400, NOT_FOUND),
-        ("QueueDoesNotExist", 400, NOT_FOUND),
-        ("AWS.SimpleQueueService.NonExistentQueue", 400, NOT_FOUND),
-        ("EntityAlreadyExistsException", 409, EXISTS),
-        ("BucketAlreadyOwnedByYou", 409, EXISTS),
-        ("ConditionalCheckFailedException", 400, ("UPSTREAM_PRECONDITION_FAILED", "not_applied", False)),
-        ("ResourceInUseException", 400, CONFLICT),
-        ("ResourceConflictException", 400, CONFLICT),
-        ("ConflictException", 400, CONFLICT),
-        ("TransactionConflictException", 400, ("TRANSACTION_CONFLICT", "not_applied", True)),
-        ("TransactionInProgressException", 400, ("UPSTREAM_CONFLICT", "unknown", False)),
-        ("TransactionCanceledException", 400, ("UPSTREAM_REJECTED", "not_applied", False)),
-        ("RequestTimeout", 400, ("UPSTREAM_TIMEOUT", "unknown", False)),
-        ("InternalError", 400, ("UPSTREAM_ERROR", "unknown", False)),
-        ("InternalFailure", 400, ("UPSTREAM_ERROR", "unknown", False)),
-        ("InternalServerError", 400, ("UPSTREAM_ERROR", "unknown", False)),
-        ("ServiceUnavailable", 400, ("UPSTREAM_UNAVAILABLE", "unknown", False)),
-        ("UnknownOperationException", 400, ("UPSTREAM_UNIMPLEMENTED", "not_applied", False)),
-        ("ValidationException", 400, ("UPSTREAM_REJECTED", "not_applied", False)),
-        # Of a code that nobody knows, the status counts.
-        (CANARY, 301, ("UPSTREAM_INVALID_RESPONSE", "unknown", False)),
-        (CANARY, 401, UNKNOWN_TO_IT),
-        (CANARY, 402, QUOTA),
-        (CANARY, 403, DENIED),
-        (CANARY, 404, NOT_FOUND),
-        (CANARY, 405, ("UPSTREAM_UNIMPLEMENTED", "not_applied", False)),
-        (CANARY, 408, ("UPSTREAM_TIMEOUT", "unknown", False)),
-        (CANARY, 409, CONFLICT),
-        (CANARY, 412, ("UPSTREAM_PRECONDITION_FAILED", "not_applied", False)),
-        (CANARY, 418, ("UPSTREAM_REJECTED", "not_applied", False)),
-        (CANARY, 429, LIMITED),
-        (CANARY, 500, ("UPSTREAM_ERROR", "unknown", False)),
-        (CANARY, 501, ("UPSTREAM_UNIMPLEMENTED", "not_applied", False)),
-        (CANARY, 502, ("UPSTREAM_UNAVAILABLE", "unknown", False)),
-        (CANARY, 503, ("UPSTREAM_UNAVAILABLE", "unknown", False)),
-        (CANARY, 504, ("UPSTREAM_TIMEOUT", "unknown", False)),
-    ],
-)
-def test_codes(lines: Lines, served: tuple[Upstream, Any], code: str, status: int, said: tuple[str, str, bool]) -> None:
+CODES = [
+    ("Throttling", 400, LIMITED),
+    ("ThrottlingException", 400, LIMITED),
+    ("ThrottledException", 400, LIMITED),
+    ("RequestThrottledException", 400, LIMITED),
+    ("RequestThrottled", 403, LIMITED),
+    ("TooManyRequestsException", 400, LIMITED),
+    ("ProvisionedThroughputExceededException", 400, LIMITED),
+    ("RequestLimitExceeded", 503, LIMITED),
+    ("BandwidthLimitExceeded", 509, LIMITED),
+    ("LimitExceededException", 400, LIMITED),
+    ("SlowDown", 503, LIMITED),
+    ("PriorRequestNotComplete", 400, LIMITED),
+    ("EC2ThrottledException", 400, LIMITED),
+    ("LimitExceeded", 409, QUOTA),
+    ("ServiceQuotaExceededException", 402, QUOTA),
+    ("AccessDenied", 403, DENIED),
+    ("AccessDeniedException", 400, DENIED),
+    ("KMSAccessDeniedException", 502, DENIED),
+    ("UnauthorizedOperation", 403, DENIED),
+    ("AuthorizationError", 403, DENIED),
+    ("NotAuthorized", 400, DENIED),
+    ("OptInRequired", 403, DENIED),
+    ("AllAccessDisabled", 403, DENIED),
+    ("AuthFailure", 401, UNKNOWN_TO_IT),
+    ("ExpiredToken", 400, UNKNOWN_TO_IT),
+    ("ExpiredTokenException", 400, UNKNOWN_TO_IT),
+    ("IncompleteSignature", 400, UNKNOWN_TO_IT),
+    ("InvalidAccessKeyId", 403, UNKNOWN_TO_IT),
+    ("InvalidClientTokenId", 403, UNKNOWN_TO_IT),
+    ("InvalidSignatureException", 400, UNKNOWN_TO_IT),
+    ("InvalidToken", 400, UNKNOWN_TO_IT),
+    ("MissingAuthenticationTokenException", 403, UNKNOWN_TO_IT),
+    ("RequestExpired", 400, UNKNOWN_TO_IT),
+    ("RequestTimeTooSkewed", 403, UNKNOWN_TO_IT),
+    ("SignatureDoesNotMatch", 403, UNKNOWN_TO_IT),
+    ("TokenRefreshRequired", 400, UNKNOWN_TO_IT),
+    ("UnrecognizedClientException", 400, UNKNOWN_TO_IT),
+    ("NoSuchWhatever", 400, NOT_FOUND),
+    ("ResourceNotFoundException", 400, NOT_FOUND),
+    ("InvalidInstanceID.NotFound", 400, NOT_FOUND),
+    ("QueueDoesNotExist", 400, NOT_FOUND),
+    ("AWS.SimpleQueueService.NonExistentQueue", 400, NOT_FOUND),
+    ("EntityAlreadyExistsException", 409, EXISTS),
+    ("BucketAlreadyOwnedByYou", 409, EXISTS),
+    ("ConditionalCheckFailedException", 400, ("UPSTREAM_PRECONDITION_FAILED", "not_applied", False)),
+    ("ResourceInUseException", 400, CONFLICT),
+    ("ResourceConflictException", 400, CONFLICT),
+    ("ConflictException", 400, CONFLICT),
+    ("TransactionConflictException", 400, ("TRANSACTION_CONFLICT", "not_applied", True)),
+    ("TransactionInProgressException", 400, ("UPSTREAM_CONFLICT", "unknown", False)),
+    ("TransactionCanceledException", 400, ("UPSTREAM_REJECTED", "not_applied", False)),
+    ("RequestTimeout", 400, ("UPSTREAM_TIMEOUT", "unknown", False)),
+    ("InternalError", 400, ("UPSTREAM_ERROR", "unknown", False)),
+    ("InternalFailure", 400, ("UPSTREAM_ERROR", "unknown", False)),
+    ("InternalServerError", 400, ("UPSTREAM_ERROR", "unknown", False)),
+    ("ServiceUnavailable", 400, ("UPSTREAM_UNAVAILABLE", "unknown", False)),
+    ("UnknownOperationException", 400, ("UPSTREAM_UNIMPLEMENTED", "not_applied", False)),
+    ("ValidationException", 400, ("UPSTREAM_REJECTED", "not_applied", False)),
+    # Of a code that nobody knows, the status counts.
+    (CANARY, 301, ("UPSTREAM_INVALID_RESPONSE", "unknown", False)),
+    (CANARY, 401, UNKNOWN_TO_IT),
+    (CANARY, 402, QUOTA),
+    (CANARY, 403, DENIED),
+    (CANARY, 404, NOT_FOUND),
+    (CANARY, 405, ("UPSTREAM_UNIMPLEMENTED", "not_applied", False)),
+    (CANARY, 408, ("UPSTREAM_TIMEOUT", "unknown", False)),
+    (CANARY, 409, CONFLICT),
+    (CANARY, 412, ("UPSTREAM_PRECONDITION_FAILED", "not_applied", False)),
+    (CANARY, 418, ("UPSTREAM_REJECTED", "not_applied", False)),
+    (CANARY, 429, LIMITED),
+    (CANARY, 500, ("UPSTREAM_ERROR", "unknown", False)),
+    (CANARY, 501, ("UPSTREAM_UNIMPLEMENTED", "not_applied", False)),
+    (CANARY, 502, ("UPSTREAM_UNAVAILABLE", "unknown", False)),
+    (CANARY, 503, ("UPSTREAM_UNAVAILABLE", "unknown", False)),
+    (CANARY, 504, ("UPSTREAM_TIMEOUT", "unknown", False)),
+]
+
+
+def test_codes(lines: Lines, served: tuple[Upstream, Any]) -> None:
     """A code counts before the status, with `Exception` at its end or without, and by what services add to it."""
     upstream, client = served
-    upstream.answer = answer(code, status)
-    found = failure(PACK, lines, lambda: put(client))
-    assert (found.code, found.outcome, found.retryable) == said
+    answers = [answer(code, status) for code, status, _ in CODES]
+    said = failures(PACK, lines, in_turn(upstream, answers, lambda: put(client)))
+    assert [(one.code, one.outcome, one.retryable) for one in said] == [row[2] for row in CODES]
 
 
 @pytest.mark.parametrize(
@@ -182,13 +181,14 @@ def test_transactions(
     assert (found.code, found.outcome, found.retryable) == (code, "not_applied", retryable)
 
 
-@pytest.mark.parametrize(("header", "wait"), [("retry-after: 7", 7), ("x-amz-retry-after: 250", 0.25), ("x: y", None)])
-def test_waits(lines: Lines, served: tuple[Upstream, Any], header: str, wait: float | None) -> None:
+def test_waits(lines: Lines, served: tuple[Upstream, Any]) -> None:
     """A server says how long to wait, in seconds or in AWS's header."""
     upstream, client = served
+    headers = ("retry-after: 7\r\n", "x-amz-retry-after: 250\r\n", "")
     for code, status, effect in (("SlowDown", 503, "write"), (CANARY, 429, "write"), (CANARY, 503, "read")):
-        upstream.answer = answer(code, status, f"{header}\r\n")
-        assert failure(PACK, lines, lambda: put(client), effect=effect).retry_after == wait
+        answers = [answer(code, status, header) for header in headers]
+        said = failures(PACK, lines, in_turn(upstream, answers, lambda: put(client)), effect=effect)
+        assert [one.retry_after for one in said] == [7, 0.25, None]
 
 
 def test_a_repeat(lines: Lines, aws: Aws) -> None:
@@ -346,7 +346,7 @@ def test_moto(lines: Lines, aws: Aws) -> None:
     dynamodb.create_table(**table)
     item = {"TableName": CANARY, "Item": {"id": {"S": CANARY}}, "ConditionExpression": "attribute_not_exists(id)"}
     dynamodb.put_item(**item)
-    for action, code in (
+    cases = [
         (lambda: s3.get_object(Bucket=CANARY, Key=CANARY), "UPSTREAM_NOT_FOUND"),
         (lambda: s3.get_object(Bucket=f"{CANARY}-2", Key=CANARY), "UPSTREAM_NOT_FOUND"),
         (lambda: s3.head_object(Bucket=CANARY, Key=CANARY), "UPSTREAM_NOT_FOUND"),
@@ -359,9 +359,9 @@ def test_moto(lines: Lines, aws: Aws) -> None:
         (lambda: sqs.get_queue_url(QueueName=CANARY), "UPSTREAM_NOT_FOUND"),
         (lambda: aws.client("iam").get_role(RoleName=CANARY), "UPSTREAM_NOT_FOUND"),
         (lambda: aws.client("ec2").terminate_instances(InstanceIds=["i-0123456789abcdef0"]), "UPSTREAM_NOT_FOUND"),
-    ):
-        said = failure(PACK, lines, action)
-        assert (said.code, said.outcome) == (code, "not_applied")
+    ]
+    said = failures(PACK, lines, [action for action, _ in cases])
+    assert [(one.code, one.outcome) for one in said] == [(code, "not_applied") for _, code in cases]
 
 
 def raising(exc: Exception) -> Any:
@@ -392,7 +392,7 @@ def test_made_by_hand(lines: Lines, exc: Exception, code: str, outcome: str) -> 
 def test_credentials_made_by_hand(lines: Lines) -> None:
     """What needs a single sign-on, a login or a second factor: nothing is sent, and the operator is told."""
     words = dict.fromkeys(("provider", "cred_var", "error_msg", "name", "profile"), CANARY)
-    for name in (
+    names = (
         "CredentialRetrievalError",
         "LoginAuthorizationCodeError",
         "LoginError",
@@ -406,9 +406,9 @@ def test_credentials_made_by_hand(lines: Lines) -> None:
         "TokenRetrievalError",
         "UnauthorizedSSOTokenError",
         "UnknownCredentialError",
-    ):
-        said = failure(PACK, lines, raising(getattr(exceptions, name)(**words)))
-        assert (said.code, said.outcome) == ("UPSTREAM_UNAUTHENTICATED", "not_applied")
+    )
+    said = failures(PACK, lines, [raising(getattr(exceptions, name)(**words)) for name in names])
+    assert {(one.code, one.outcome) for one in said} == {("UPSTREAM_UNAUTHENTICATED", "not_applied")}
 
 
 def test_names() -> None:

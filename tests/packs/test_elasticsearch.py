@@ -13,14 +13,18 @@ from elasticsearch import AsyncElasticsearch, Elasticsearch, helpers
 
 import iserror
 from tests.conftest import Lines
-from tests.packs.failing import CANARY, failure
-from tests.packs.upstream import Upstream, free_port, response, serving, stalled_connect
+from tests.packs.failing import CANARY, failure, failures
+from tests.packs.upstream import Upstream, free_port, in_turn, response, serving, stalled_connect
 
 PACK = iserror.packs.elasticsearch
 Send = Callable[..., Any]
 PRODUCT = "x-elastic-product: Elasticsearch\r\n"
 # Of a request that goes to https without a certificate to check, which is what the test is for.
 pytestmark = pytest.mark.filterwarnings("ignore::elastic_transport.SecurityWarning")
+
+
+def json_of(answer: bytes) -> bytes:
+    return answer.replace(b"text/plain", b"application/json")
 
 
 def over(node: Any) -> Send:
@@ -116,48 +120,46 @@ def test_tls(lines: Lines, send: Send) -> None:
     assert (said.code, said.outcome) == ("TLS_FAILED", "not_applied")
 
 
-@pytest.mark.parametrize(
-    ("status", "code", "outcome"),
-    [
-        (307, "UPSTREAM_INVALID_RESPONSE", "unknown"),
-        (400, "UPSTREAM_REJECTED", "not_applied"),
-        (401, "UPSTREAM_UNAUTHENTICATED", "not_applied"),
-        (402, "UPSTREAM_QUOTA_EXHAUSTED", "not_applied"),
-        (403, "UPSTREAM_PERMISSION_DENIED", "not_applied"),
-        (404, "UPSTREAM_NOT_FOUND", "not_applied"),
-        (405, "UPSTREAM_UNIMPLEMENTED", "not_applied"),
-        (407, "UPSTREAM_UNAUTHENTICATED", "not_applied"),
-        (408, "UPSTREAM_TIMEOUT", "unknown"),
-        (409, "UPSTREAM_CONFLICT", "not_applied"),
-        (410, "UPSTREAM_NOT_FOUND", "not_applied"),
-        (412, "UPSTREAM_PRECONDITION_FAILED", "not_applied"),
-        (413, "UPSTREAM_REJECTED", "not_applied"),
-        (428, "UPSTREAM_PRECONDITION_FAILED", "not_applied"),
-        (429, "UPSTREAM_RATE_LIMITED", "not_applied"),
-        (500, "UPSTREAM_ERROR", "unknown"),
-        (501, "UPSTREAM_UNIMPLEMENTED", "not_applied"),
-        (502, "UPSTREAM_UNAVAILABLE", "unknown"),
-        (503, "UPSTREAM_UNAVAILABLE", "unknown"),
-        (504, "UPSTREAM_TIMEOUT", "unknown"),
-    ],
-)
-def test_statuses(lines: Lines, status: int, code: str, outcome: str) -> None:
+STATUSES = [
+    (307, "UPSTREAM_INVALID_RESPONSE", "unknown"),
+    (400, "UPSTREAM_REJECTED", "not_applied"),
+    (401, "UPSTREAM_UNAUTHENTICATED", "not_applied"),
+    (402, "UPSTREAM_QUOTA_EXHAUSTED", "not_applied"),
+    (403, "UPSTREAM_PERMISSION_DENIED", "not_applied"),
+    (404, "UPSTREAM_NOT_FOUND", "not_applied"),
+    (405, "UPSTREAM_UNIMPLEMENTED", "not_applied"),
+    (407, "UPSTREAM_UNAUTHENTICATED", "not_applied"),
+    (408, "UPSTREAM_TIMEOUT", "unknown"),
+    (409, "UPSTREAM_CONFLICT", "not_applied"),
+    (410, "UPSTREAM_NOT_FOUND", "not_applied"),
+    (412, "UPSTREAM_PRECONDITION_FAILED", "not_applied"),
+    (413, "UPSTREAM_REJECTED", "not_applied"),
+    (428, "UPSTREAM_PRECONDITION_FAILED", "not_applied"),
+    (429, "UPSTREAM_RATE_LIMITED", "not_applied"),
+    (500, "UPSTREAM_ERROR", "unknown"),
+    (501, "UPSTREAM_UNIMPLEMENTED", "not_applied"),
+    (502, "UPSTREAM_UNAVAILABLE", "unknown"),
+    (503, "UPSTREAM_UNAVAILABLE", "unknown"),
+    (504, "UPSTREAM_TIMEOUT", "unknown"),
+]
+BODY = json.dumps({"error": {"type": CANARY, "reason": CANARY, "root_cause": [{"reason": CANARY}]}})
+
+
+def test_statuses(lines: Lines) -> None:
     """A status means what RFC 9110 says, in whichever exception; the wait is the server's own."""
-    body = json.dumps({"error": {"type": CANARY, "reason": CANARY, "root_cause": [{"reason": CANARY}]}})
-    answer = response(status, f"{PRODUCT}retry-after: 7\r\n", body).replace(b"text/plain", b"application/json")
-    with serving(Upstream(answer)) as upstream:
-        url = f"http://127.0.0.1:{upstream.port}"
-        said = failure(PACK, lines, lambda: urllib3(url))
-        assert (said.code, said.outcome) == (code, outcome)
-        assert said.retry_after == (7 if code == "UPSTREAM_RATE_LIMITED" else None)
-        if code == "UPSTREAM_UNAVAILABLE":
-            said = failure(PACK, lines, lambda: urllib3(url), effect="read")
-            assert (said.retryable, said.retry_after) == (True, 7)
+    answers = [json_of(response(status, f"{PRODUCT}retry-after: 7\r\n", BODY)) for status, *_ in STATUSES]
+    with serving(Upstream()) as upstream:
+        actions = in_turn(upstream, answers, lambda: urllib3(f"http://127.0.0.1:{upstream.port}"))
+        said = failures(PACK, lines, actions)
+        assert [(one.code, one.outcome) for one in said] == [row[1:] for row in STATUSES]
+        assert {one.code for one in said if one.retry_after == 7} == {"UPSTREAM_RATE_LIMITED"}
+        said = failures(PACK, lines, actions, effect="read")
+        assert {one.code for one in said if one.retry_after == 7} >= {"UPSTREAM_RATE_LIMITED", "UPSTREAM_UNAVAILABLE"}
 
 
 def test_answers_that_cannot_be_read(lines: Lines) -> None:
     """Another product, and JSON that is none; a document that is no JSON is told apart."""
-    answer = response(200, PRODUCT).replace(b"text/plain", b"application/json")
+    answer = json_of(response(200, PRODUCT))
     for upstream in (Upstream(response(200)), Upstream(answer)):
         with serving(upstream):
             said = failure(PACK, lines, lambda: urllib3(f"http://127.0.0.1:{upstream.port}"))
@@ -186,7 +188,7 @@ def test_helpers(lines: Lines) -> None:
         (bulk, {"errors": True, "items": [item]}, "UPSTREAM_ERROR", False),
         (scan, {"_scroll_id": CANARY, "_shards": shards, "hits": {"hits": [{}]}}, "UPSTREAM_ERROR", True),
     ):
-        answer = response(200, PRODUCT, json.dumps(body)).replace(b"text/plain", b"application/json")
+        answer = json_of(response(200, PRODUCT, json.dumps(body)))
         with serving(Upstream(answer)) as upstream:
             url = f"http://127.0.0.1:{upstream.port}"
             said = failure(PACK, lines, lambda: action(url))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import grpc
@@ -18,9 +19,9 @@ from google.oauth2.credentials import Credentials
 
 import iserror
 from tests.conftest import Lines
-from tests.packs.failing import CANARY, failure
+from tests.packs.failing import CANARY, failure, failures
 from tests.packs.rpc import serving_rpc
-from tests.packs.upstream import Upstream, free_port, response, serving
+from tests.packs.upstream import Upstream, free_port, in_turn, response, serving
 
 PACK = iserror.packs.google_api_core
 
@@ -50,42 +51,42 @@ def get(url: str) -> None:
             raise exceptions.from_http_response(answer)
 
 
-def error(code: int, *details: dict[str, Any], reason: str | None = None, headers: str = "") -> Upstream:
+def error(code: int, *details: dict[str, Any], reason: str | None = None, headers: str = "") -> bytes:
     said: dict[str, Any] = {"code": code, "message": CANARY, "details": [*details]}
     if reason:
         said["errors"] = [{"message": CANARY, "domain": CANARY, "reason": reason}]
-    return Upstream(response(code, headers, json.dumps({"error": said})))
+    return response(code, headers, json.dumps({"error": said}))
+
+
+RPCS = {
+    "CANCELLED": ("UPSTREAM_ERROR", "unknown"),
+    "UNKNOWN": ("UPSTREAM_ERROR", "unknown"),
+    "INVALID_ARGUMENT": ("UPSTREAM_REJECTED", "not_applied"),
+    "DEADLINE_EXCEEDED": ("UPSTREAM_TIMEOUT", "unknown"),
+    "NOT_FOUND": ("UPSTREAM_NOT_FOUND", "not_applied"),
+    "ALREADY_EXISTS": ("ALREADY_EXISTS", "not_applied"),
+    "PERMISSION_DENIED": ("UPSTREAM_PERMISSION_DENIED", "not_applied"),
+    "UNAUTHENTICATED": ("UPSTREAM_UNAUTHENTICATED", "not_applied"),
+    "RESOURCE_EXHAUSTED": ("UPSTREAM_RATE_LIMITED", "unknown"),
+    "exhausted": ("UPSTREAM_RATE_LIMITED", "not_applied"),
+    "FAILED_PRECONDITION": ("UPSTREAM_PRECONDITION_FAILED", "not_applied"),
+    "ABORTED": ("UPSTREAM_CONFLICT", "not_applied"),
+    "aborted": ("TRANSACTION_CONFLICT", "not_applied"),
+    "OUT_OF_RANGE": ("UPSTREAM_REJECTED", "not_applied"),
+    "UNIMPLEMENTED": ("UPSTREAM_UNIMPLEMENTED", "not_applied"),
+    "INTERNAL": ("UPSTREAM_ERROR", "unknown"),
+    "UNAVAILABLE": ("UPSTREAM_UNAVAILABLE", "unknown"),
+    "DATA_LOSS": ("UPSTREAM_ERROR", "unknown"),
+}
 
 
 @pytest.mark.parametrize("call", [rpc, aio_rpc])
-@pytest.mark.parametrize(
-    ("method", "code", "outcome"),
-    [
-        ("CANCELLED", "UPSTREAM_ERROR", "unknown"),
-        ("UNKNOWN", "UPSTREAM_ERROR", "unknown"),
-        ("INVALID_ARGUMENT", "UPSTREAM_REJECTED", "not_applied"),
-        ("DEADLINE_EXCEEDED", "UPSTREAM_TIMEOUT", "unknown"),
-        ("NOT_FOUND", "UPSTREAM_NOT_FOUND", "not_applied"),
-        ("ALREADY_EXISTS", "ALREADY_EXISTS", "not_applied"),
-        ("PERMISSION_DENIED", "UPSTREAM_PERMISSION_DENIED", "not_applied"),
-        ("UNAUTHENTICATED", "UPSTREAM_UNAUTHENTICATED", "not_applied"),
-        ("RESOURCE_EXHAUSTED", "UPSTREAM_RATE_LIMITED", "unknown"),
-        ("exhausted", "UPSTREAM_RATE_LIMITED", "not_applied"),
-        ("FAILED_PRECONDITION", "UPSTREAM_PRECONDITION_FAILED", "not_applied"),
-        ("ABORTED", "UPSTREAM_CONFLICT", "not_applied"),
-        ("aborted", "TRANSACTION_CONFLICT", "not_applied"),
-        ("OUT_OF_RANGE", "UPSTREAM_REJECTED", "not_applied"),
-        ("UNIMPLEMENTED", "UPSTREAM_UNIMPLEMENTED", "not_applied"),
-        ("INTERNAL", "UPSTREAM_ERROR", "unknown"),
-        ("UNAVAILABLE", "UPSTREAM_UNAVAILABLE", "unknown"),
-        ("DATA_LOSS", "UPSTREAM_ERROR", "unknown"),
-    ],
-)
-def test_rpcs(lines: Lines, target: str, call: Any, method: str, code: str, outcome: str) -> None:
-    """Each status of gRPC has its meaning, in an exception that names it; the wait and the fields are the server's."""
-    said = failure(PACK, lines, lambda: call(target, method))
-    assert (said.code, said.outcome) == (code, outcome)
-    assert said.retry_after == (3.5 if method in ("exhausted", "aborted") else None)
+def test_rpcs(lines: Lines, target: str, call: Any) -> None:
+    """Each status of gRPC has its meaning, in an exception that names it; the wait is the server's own."""
+    said = failures(PACK, lines, [partial(call, target, method) for method in RPCS])
+    assert [(one.code, one.outcome) for one in said] == list(RPCS.values())
+    waits = {method: one.retry_after for method, one in zip(RPCS, said, strict=True) if one.retry_after is not None}
+    assert waits == {"exhausted": 3.5, "aborted": 3.5}
 
 
 def test_rich_status(lines: Lines, target: str) -> None:
@@ -103,62 +104,61 @@ BAD_REQUEST = {
 }
 
 
-@pytest.mark.parametrize(
-    ("upstream", "code", "outcome", "wait"),
-    [
-        (error(301), "UPSTREAM_INVALID_RESPONSE", "unknown", None),
-        (error(304), "UPSTREAM_INVALID_RESPONSE", "unknown", None),
-        (error(307), "UPSTREAM_INVALID_RESPONSE", "unknown", None),
-        (error(308), "UPSTREAM_INVALID_RESPONSE", "unknown", None),
-        (error(400), "UPSTREAM_REJECTED", "not_applied", None),
-        (error(401), "UPSTREAM_UNAUTHENTICATED", "not_applied", None),
-        (error(402), "UPSTREAM_QUOTA_EXHAUSTED", "not_applied", None),
-        (error(403), "UPSTREAM_PERMISSION_DENIED", "not_applied", None),
-        (
-            error(403, reason="rateLimitExceeded", headers="retry-after: 7\r\n"),
-            "UPSTREAM_RATE_LIMITED",
-            "not_applied",
-            7,
-        ),
-        (error(403, reason="quotaExceeded"), "UPSTREAM_QUOTA_EXHAUSTED", "not_applied", None),
-        (error(403, reason="accessDenied"), "UPSTREAM_PERMISSION_DENIED", "not_applied", None),
-        (error(404), "UPSTREAM_NOT_FOUND", "not_applied", None),
-        (error(405), "UPSTREAM_UNIMPLEMENTED", "not_applied", None),
-        (error(409), "UPSTREAM_CONFLICT", "not_applied", None),
-        (error(411), "UPSTREAM_REJECTED", "not_applied", None),
-        (error(412), "UPSTREAM_PRECONDITION_FAILED", "not_applied", None),
-        (error(416), "UPSTREAM_REJECTED", "not_applied", None),
-        (error(418), "UPSTREAM_REJECTED", "not_applied", None),
-        (error(429), "UPSTREAM_RATE_LIMITED", "not_applied", None),
-        (error(429, headers="retry-after: 7\r\n"), "UPSTREAM_RATE_LIMITED", "not_applied", 7),
-        (error(429, RETRY_INFO, headers="retry-after: 7\r\n"), "UPSTREAM_RATE_LIMITED", "not_applied", 3.5),
-        (error(499), "UPSTREAM_ERROR", "unknown", None),
-        (error(500), "UPSTREAM_ERROR", "unknown", None),
-        (error(501), "UPSTREAM_UNIMPLEMENTED", "not_applied", None),
-        (error(502), "UPSTREAM_UNAVAILABLE", "unknown", None),
-        (error(503, RETRY_INFO), "UPSTREAM_UNAVAILABLE", "unknown", None),
-        (error(504), "UPSTREAM_TIMEOUT", "unknown", None),
-        (error(599), "UPSTREAM_ERROR", "unknown", None),
-    ],
-)
-def test_statuses(lines: Lines, upstream: Upstream, code: str, outcome: str, wait: float | None) -> None:
+ANSWERS = [
+    (error(301), "UPSTREAM_INVALID_RESPONSE", "unknown", None),
+    (error(304), "UPSTREAM_INVALID_RESPONSE", "unknown", None),
+    (error(307), "UPSTREAM_INVALID_RESPONSE", "unknown", None),
+    (error(308), "UPSTREAM_INVALID_RESPONSE", "unknown", None),
+    (error(400), "UPSTREAM_REJECTED", "not_applied", None),
+    (error(401), "UPSTREAM_UNAUTHENTICATED", "not_applied", None),
+    (error(402), "UPSTREAM_QUOTA_EXHAUSTED", "not_applied", None),
+    (error(403), "UPSTREAM_PERMISSION_DENIED", "not_applied", None),
+    (
+        error(403, reason="rateLimitExceeded", headers="retry-after: 7\r\n"),
+        "UPSTREAM_RATE_LIMITED",
+        "not_applied",
+        7,
+    ),
+    (error(403, reason="quotaExceeded"), "UPSTREAM_QUOTA_EXHAUSTED", "not_applied", None),
+    (error(403, reason="accessDenied"), "UPSTREAM_PERMISSION_DENIED", "not_applied", None),
+    (error(404), "UPSTREAM_NOT_FOUND", "not_applied", None),
+    (error(405), "UPSTREAM_UNIMPLEMENTED", "not_applied", None),
+    (error(409), "UPSTREAM_CONFLICT", "not_applied", None),
+    (error(411), "UPSTREAM_REJECTED", "not_applied", None),
+    (error(412), "UPSTREAM_PRECONDITION_FAILED", "not_applied", None),
+    (error(416), "UPSTREAM_REJECTED", "not_applied", None),
+    (error(418), "UPSTREAM_REJECTED", "not_applied", None),
+    (error(429), "UPSTREAM_RATE_LIMITED", "not_applied", None),
+    (error(429, headers="retry-after: 7\r\n"), "UPSTREAM_RATE_LIMITED", "not_applied", 7),
+    (error(429, RETRY_INFO, headers="retry-after: 7\r\n"), "UPSTREAM_RATE_LIMITED", "not_applied", 3.5),
+    (error(499), "UPSTREAM_ERROR", "unknown", None),
+    (error(500), "UPSTREAM_ERROR", "unknown", None),
+    (error(501), "UPSTREAM_UNIMPLEMENTED", "not_applied", None),
+    (error(502), "UPSTREAM_UNAVAILABLE", "unknown", None),
+    (error(503, RETRY_INFO), "UPSTREAM_UNAVAILABLE", "unknown", None),
+    (error(504), "UPSTREAM_TIMEOUT", "unknown", None),
+    (error(599), "UPSTREAM_ERROR", "unknown", None),
+]
+
+
+def test_statuses(lines: Lines) -> None:
     """Each status of HTTP has its meaning; the wait is a `RetryInfo` in the answer, or else a header."""
-    with serving(upstream):
-        said = failure(PACK, lines, lambda: get(upstream.url))
-    assert (said.code, said.outcome, said.retry_after) == (code, outcome, wait)
+    with serving(Upstream()) as upstream:
+        said = failures(PACK, lines, in_turn(upstream, [row[0] for row in ANSWERS], lambda: get(upstream.url)))
+    assert [(one.code, one.outcome, one.retry_after) for one in said] == [row[1:] for row in ANSWERS]
 
 
-@pytest.mark.parametrize(("code", "wait"), [(503, 3.5), (502, 3.5), (504, 3.5), (500, 3.5)])
-def test_a_wait_before_reading(lines: Lines, code: int, wait: float) -> None:
+def test_a_wait_before_reading(lines: Lines) -> None:
     """A tool that only reads is told the wait of a server that could not answer."""
-    with serving(error(code, RETRY_INFO)) as upstream:
-        said = failure(PACK, lines, lambda: get(upstream.url), effect="read")
-    assert (said.retryable, said.retry_after) == (True, wait)
+    with serving(Upstream()) as upstream:
+        answers = [error(code, RETRY_INFO) for code in (500, 502, 503, 504)]
+        said = failures(PACK, lines, in_turn(upstream, answers, lambda: get(upstream.url)), effect="read")
+    assert {(one.retryable, one.retry_after) for one in said} == {(True, 3.5)}
 
 
 def test_fields(lines: Lines) -> None:
     """Of the fields that are wrong, those are shown that look like names of a schema."""
-    with serving(error(400, {"@type": CANARY}, BAD_REQUEST)) as upstream:
+    with serving(Upstream(error(400, {"@type": CANARY}, BAD_REQUEST))) as upstream:
         said = failure(PACK, lines, lambda: get(upstream.url))
     assert (said.code, said.details) == ("UPSTREAM_REJECTED", {"fields": "amount"})
 

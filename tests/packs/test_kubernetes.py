@@ -15,8 +15,8 @@ from kubernetes.dynamic.client import meta_request
 
 import iserror
 from tests.conftest import Lines
-from tests.packs.failing import CANARY, failure
-from tests.packs.upstream import Upstream, response, serving
+from tests.packs.failing import CANARY, failure, failures
+from tests.packs.upstream import Upstream, in_turn, response, serving
 
 PACK = iserror.packs.kubernetes
 BODY = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CANARY}, "data": {CANARY: CANARY}}
@@ -45,49 +45,48 @@ def dynamic_create(url: str) -> None:
         )
 
 
-def said(status: int, reason: str, headers: str = "", **details: Any) -> Upstream:
+def said(status: int, reason: str, headers: str = "", **details: Any) -> bytes:
     body = {"kind": "Status", "status": "Failure", "message": CANARY, "reason": reason, "details": details}
-    return Upstream(response(status, headers, json.dumps(body)))
+    return response(status, headers, json.dumps(body))
+
+
+ANSWERS = [
+    (said(307, "Moved"), "UPSTREAM_INVALID_RESPONSE", "unknown", None),
+    (said(400, "BadRequest"), "UPSTREAM_REJECTED", "not_applied", None),
+    (said(401, "Unauthorized"), "UPSTREAM_UNAUTHENTICATED", "not_applied", None),
+    (said(402, "Paying"), "UPSTREAM_QUOTA_EXHAUSTED", "not_applied", None),
+    (said(403, "Forbidden"), "UPSTREAM_PERMISSION_DENIED", "not_applied", None),
+    (said(404, "NotFound"), "UPSTREAM_NOT_FOUND", "not_applied", None),
+    (said(405, "MethodNotAllowed"), "UPSTREAM_UNIMPLEMENTED", "not_applied", None),
+    (said(407, "Proxy"), "UPSTREAM_UNAUTHENTICATED", "not_applied", None),
+    (said(408, "Timeout"), "UPSTREAM_TIMEOUT", "unknown", None),
+    (said(409, "AlreadyExists"), "ALREADY_EXISTS", "not_applied", None),
+    (said(409, "Conflict"), "UPSTREAM_CONFLICT", "not_applied", None),
+    (said(410, "Gone"), "UPSTREAM_NOT_FOUND", "not_applied", None),
+    (said(412, "Precondition"), "UPSTREAM_PRECONDITION_FAILED", "not_applied", None),
+    (said(422, "Invalid"), "UPSTREAM_REJECTED", "not_applied", None),
+    (said(428, "Precondition"), "UPSTREAM_PRECONDITION_FAILED", "not_applied", None),
+    (said(429, "TooManyRequests", "retry-after: 7\r\n"), "UPSTREAM_RATE_LIMITED", "not_applied", 7),
+    (said(500, "InternalError"), "UPSTREAM_ERROR", "unknown", None),
+    (said(501, "NotImplemented"), "UPSTREAM_UNIMPLEMENTED", "not_applied", None),
+    (said(502, "Gateway"), "UPSTREAM_UNAVAILABLE", "unknown", None),
+    (said(503, "ServiceUnavailable"), "UPSTREAM_UNAVAILABLE", "unknown", None),
+    (said(504, "Timeout"), "UPSTREAM_TIMEOUT", "unknown", None),
+    (response(409), "UPSTREAM_CONFLICT", "not_applied", None),
+]
 
 
 @pytest.mark.parametrize("call", [create, aio_create, dynamic_create])
-@pytest.mark.parametrize(
-    ("upstream", "code", "outcome", "wait"),
-    [
-        (said(307, "Moved"), "UPSTREAM_INVALID_RESPONSE", "unknown", None),
-        (said(400, "BadRequest"), "UPSTREAM_REJECTED", "not_applied", None),
-        (said(401, "Unauthorized"), "UPSTREAM_UNAUTHENTICATED", "not_applied", None),
-        (said(402, "Paying"), "UPSTREAM_QUOTA_EXHAUSTED", "not_applied", None),
-        (said(403, "Forbidden"), "UPSTREAM_PERMISSION_DENIED", "not_applied", None),
-        (said(404, "NotFound"), "UPSTREAM_NOT_FOUND", "not_applied", None),
-        (said(405, "MethodNotAllowed"), "UPSTREAM_UNIMPLEMENTED", "not_applied", None),
-        (said(407, "Proxy"), "UPSTREAM_UNAUTHENTICATED", "not_applied", None),
-        (said(408, "Timeout"), "UPSTREAM_TIMEOUT", "unknown", None),
-        (said(409, "AlreadyExists"), "ALREADY_EXISTS", "not_applied", None),
-        (said(409, "Conflict"), "UPSTREAM_CONFLICT", "not_applied", None),
-        (said(410, "Gone"), "UPSTREAM_NOT_FOUND", "not_applied", None),
-        (said(412, "Precondition"), "UPSTREAM_PRECONDITION_FAILED", "not_applied", None),
-        (said(422, "Invalid"), "UPSTREAM_REJECTED", "not_applied", None),
-        (said(428, "Precondition"), "UPSTREAM_PRECONDITION_FAILED", "not_applied", None),
-        (said(429, "TooManyRequests", "retry-after: 7\r\n"), "UPSTREAM_RATE_LIMITED", "not_applied", 7),
-        (said(500, "InternalError"), "UPSTREAM_ERROR", "unknown", None),
-        (said(501, "NotImplemented"), "UPSTREAM_UNIMPLEMENTED", "not_applied", None),
-        (said(502, "Gateway"), "UPSTREAM_UNAVAILABLE", "unknown", None),
-        (said(503, "ServiceUnavailable"), "UPSTREAM_UNAVAILABLE", "unknown", None),
-        (said(504, "Timeout"), "UPSTREAM_TIMEOUT", "unknown", None),
-        (Upstream(response(409)), "UPSTREAM_CONFLICT", "not_applied", None),
-    ],
-)
-def test_statuses(lines: Lines, call: Any, upstream: Upstream, code: str, outcome: str, wait: float | None) -> None:
+def test_statuses(lines: Lines, call: Any) -> None:
     """A status has its meaning in each of the clients, and a conflict that of its reason; the wait is the server's."""
-    with serving(upstream):
-        found = failure(PACK, lines, lambda: call(upstream.url))
-    assert (found.code, found.outcome, found.retry_after) == (code, outcome, wait)
+    with serving(Upstream()) as upstream:
+        found = failures(PACK, lines, in_turn(upstream, [row[0] for row in ANSWERS], lambda: call(upstream.url)))
+    assert [(one.code, one.outcome, one.retry_after) for one in found] == [row[1:] for row in ANSWERS]
 
 
 def test_reading_is_repeated(lines: Lines) -> None:
     """A tool that only reads is told the wait of a server that is unavailable."""
-    with serving(said(503, "ServiceUnavailable", "retry-after: 7\r\n")) as upstream:
+    with serving(Upstream(said(503, "ServiceUnavailable", "retry-after: 7\r\n"))) as upstream:
         found = failure(PACK, lines, lambda: create(upstream.url), effect="read")
     assert (found.code, found.retryable, found.retry_after) == ("UPSTREAM_UNAVAILABLE", True, 7)
 
@@ -96,7 +95,7 @@ def test_fields(lines: Lines) -> None:
     """An object that is invalid is so in named fields; what was chosen as the key of a label is not shown."""
     names = ("spec.containers[0].image", f"metadata.labels[{CANARY}]", f"a {CANARY}")
     causes = [{"reason": "FieldValueInvalid", "message": CANARY, "field": name} for name in names]
-    with serving(said(422, "Invalid", causes=causes)) as upstream:
+    with serving(Upstream(said(422, "Invalid", causes=causes))) as upstream:
         found = failure(PACK, lines, lambda: create(upstream.url))
     assert (found.code, found.details) == ("UPSTREAM_REJECTED", {"fields": "spec.containers[0].image"})
     assert found.message.endswith("(status 422).")
@@ -141,7 +140,7 @@ def test_dynamic_client(lines: Lines, tmp_path: Any) -> None:
 
 def test_a_file_of_objects(lines: Lines) -> None:
     """Of several objects some may have been made."""
-    with serving(said(403, "Forbidden")) as upstream, client.ApiClient(settings(client, upstream.url)) as api:
+    with serving(Upstream(said(403, "Forbidden"))) as upstream, client.ApiClient(settings(client, upstream.url)) as api:
         found = failure(PACK, lines, lambda: utils.create_from_dict(api, BODY), effect="write")
     assert (found.code, found.outcome, found.retryable) == ("UPSTREAM_ERROR", "unknown", False)
 

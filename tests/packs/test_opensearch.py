@@ -13,8 +13,8 @@ from opensearchpy.exceptions import SerializationError, TransportError
 
 import iserror
 from tests.conftest import Lines
-from tests.packs.failing import CANARY, failure
-from tests.packs.upstream import Upstream, free_port, response, serving, stalled_connect
+from tests.packs.failing import CANARY, failure, failures
+from tests.packs.upstream import Upstream, free_port, in_turn, response, serving, stalled_connect
 
 PACK = iserror.packs.opensearch
 Send = Callable[..., Any]
@@ -92,38 +92,40 @@ def test_tls(lines: Lines, send: Send) -> None:
     assert (said.code, said.outcome) == ("TLS_FAILED", "not_applied")
 
 
-@pytest.mark.parametrize(
-    ("status", "code", "outcome"),
-    [
-        (307, "UPSTREAM_INVALID_RESPONSE", "unknown"),
-        (400, "UPSTREAM_REJECTED", "not_applied"),
-        (401, "UPSTREAM_UNAUTHENTICATED", "not_applied"),
-        (402, "UPSTREAM_QUOTA_EXHAUSTED", "not_applied"),
-        (403, "UPSTREAM_PERMISSION_DENIED", "not_applied"),
-        (404, "UPSTREAM_NOT_FOUND", "not_applied"),
-        (405, "UPSTREAM_UNIMPLEMENTED", "not_applied"),
-        (407, "UPSTREAM_UNAUTHENTICATED", "not_applied"),
-        (408, "UPSTREAM_TIMEOUT", "unknown"),
-        (409, "UPSTREAM_CONFLICT", "not_applied"),
-        (410, "UPSTREAM_NOT_FOUND", "not_applied"),
-        (412, "UPSTREAM_PRECONDITION_FAILED", "not_applied"),
-        (413, "UPSTREAM_REJECTED", "not_applied"),
-        (428, "UPSTREAM_PRECONDITION_FAILED", "not_applied"),
-        (429, "UPSTREAM_RATE_LIMITED", "not_applied"),
-        (500, "UPSTREAM_ERROR", "unknown"),
-        (501, "UPSTREAM_UNIMPLEMENTED", "not_applied"),
-        (502, "UPSTREAM_UNAVAILABLE", "unknown"),
-        (503, "UPSTREAM_UNAVAILABLE", "unknown"),
-        (504, "UPSTREAM_TIMEOUT", "unknown"),
-    ],
-)
-def test_statuses(lines: Lines, status: int, code: str, outcome: str) -> None:
+STATUSES = [
+    (307, "UPSTREAM_INVALID_RESPONSE", "unknown"),
+    (400, "UPSTREAM_REJECTED", "not_applied"),
+    (401, "UPSTREAM_UNAUTHENTICATED", "not_applied"),
+    (402, "UPSTREAM_QUOTA_EXHAUSTED", "not_applied"),
+    (403, "UPSTREAM_PERMISSION_DENIED", "not_applied"),
+    (404, "UPSTREAM_NOT_FOUND", "not_applied"),
+    (405, "UPSTREAM_UNIMPLEMENTED", "not_applied"),
+    (407, "UPSTREAM_UNAUTHENTICATED", "not_applied"),
+    (408, "UPSTREAM_TIMEOUT", "unknown"),
+    (409, "UPSTREAM_CONFLICT", "not_applied"),
+    (410, "UPSTREAM_NOT_FOUND", "not_applied"),
+    (412, "UPSTREAM_PRECONDITION_FAILED", "not_applied"),
+    (413, "UPSTREAM_REJECTED", "not_applied"),
+    (428, "UPSTREAM_PRECONDITION_FAILED", "not_applied"),
+    (429, "UPSTREAM_RATE_LIMITED", "not_applied"),
+    (500, "UPSTREAM_ERROR", "unknown"),
+    (501, "UPSTREAM_UNIMPLEMENTED", "not_applied"),
+    (502, "UPSTREAM_UNAVAILABLE", "unknown"),
+    (503, "UPSTREAM_UNAVAILABLE", "unknown"),
+    (504, "UPSTREAM_TIMEOUT", "unknown"),
+]
+BODY = json.dumps({"error": {"type": CANARY, "reason": CANARY, "root_cause": [{"reason": CANARY}]}})
+
+
+def test_statuses(lines: Lines) -> None:
     """A status means what RFC 9110 says, in whichever exception; it keeps no headers, so that there is no wait."""
-    body = json.dumps({"error": {"type": CANARY, "reason": CANARY, "root_cause": [{"reason": CANARY}]}})
-    with serving(Upstream(response(status, "retry-after: 7\r\n", body))) as upstream:
-        said = failure(PACK, lines, lambda: urllib3(f"http://127.0.0.1:{upstream.port}"))
-    assert (said.code, said.outcome, said.retry_after) == (code, outcome, None)
-    assert ("status" in said.message) == (status in (400, 413, 500))
+    answers = [response(status, "retry-after: 7\r\n", BODY) for status, *_ in STATUSES]
+    with serving(Upstream()) as upstream:
+        said = failures(PACK, lines, in_turn(upstream, answers, lambda: urllib3(f"http://127.0.0.1:{upstream.port}")))
+    assert [(one.code, one.outcome) for one in said] == [row[1:] for row in STATUSES]
+    assert not any(one.retry_after for one in said)
+    named = {status for (status, *_), one in zip(STATUSES, said, strict=True) if "status" in one.message}
+    assert named == {400, 413, 500}
 
 
 def test_answers_that_cannot_be_read(lines: Lines) -> None:

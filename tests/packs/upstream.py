@@ -5,9 +5,10 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.packs.failing import CANARY
 
@@ -39,6 +40,19 @@ def response(status: int, headers: str = "", body: str = CANARY) -> bytes:
     head = f"HTTP/1.1 {status} Said\r\ncontent-length: {len(body)}\r\ncontent-type: text/plain\r\n{headers}"
     head += "connection: close\r\n\r\n"
     return (head + body).encode()
+
+
+def in_turn(upstream: Upstream, answers: Iterable[bytes], action: Callable[[], Any]) -> list[Callable[[], Any]]:
+    """The same action for each of the answers."""
+
+    def answered(answer: bytes) -> Callable[[], Any]:
+        def act() -> Any:
+            upstream.answer = answer
+            return action()
+
+        return act
+
+    return [answered(answer) for answer in answers]
 
 
 @contextmanager

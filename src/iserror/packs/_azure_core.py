@@ -49,7 +49,9 @@ azure_core: Final = Pack(
         f"{_A}ResourceModifiedError": codes.UPSTREAM_PRECONDITION_FAILED,
         f"{_A}ResourceNotModifiedError": codes.UPSTREAM_PRECONDITION_FAILED,
         # azure-identity raises it without a response, before there is a request.
-        f"{_A}ClientAuthenticationError": replace(_HTTP, otherwise=NO_CREDENTIALS),
+        f"{_A}ClientAuthenticationError": By(
+            "status", _HTTP.key, {key: _HTTP.entries[key] for key in ("401", "403")}, NO_CREDENTIALS
+        ),
         f"{_A}TooManyRedirectsError": codes.UPSTREAM_INVALID_RESPONSE,
         f"{_A}DecodeError": codes.UPSTREAM_INVALID_RESPONSE,
         f"{_A}DeserializationError": codes.UPSTREAM_INVALID_RESPONSE,

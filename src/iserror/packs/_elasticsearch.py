@@ -19,7 +19,7 @@ def _phase(exc: Any) -> str:
 
 def _attempt(exc: Any) -> str:
     # Over aiohttp and requests it is raised `from None` where theirs is caught, and has no other trace of it.
-    return phase(exc) or phase(exc.__context__)
+    return phase(exc) or (phase(exc.__context__) if exc.__context__ else "")
 
 
 def _by_phase(sent: Entry) -> By:

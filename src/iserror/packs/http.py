@@ -104,22 +104,30 @@ _CONNECTING: Final = frozenset(
 _HANDSHAKE: Final = frozenset({"requests.exceptions.SSLError", "ssl.SSLError", "urllib3.exceptions.SSLError"})
 
 
-def phase(exc: Any) -> str:
-    """What an exception of an HTTP client, or one that it names as its reason, says of the request: `not sent`, `TLS`.
-
-    Not `__context__`: that may be something that the tool was dealing with when it made the request.
-    """
+def phase(exc: BaseException) -> str:
+    """What an exception of an HTTP client, or one that it was made from, says of the request: `not sent`, `TLS`."""
     found = ""
-    for _ in range(5):
-        if not isinstance(exc, BaseException):
-            break
-        if handshake(exc):
+    for link in below(exc):
+        if handshake(link):
             return "TLS"
-        if not _CONNECTING.isdisjoint(_names(exc)):
+        if not _CONNECTING.isdisjoint(_names(link)):
             found = "not sent"
-        # urllib3's MaxRetryError has a reason, and requests puts what it caught first.
-        exc = exc.__cause__ or getattr(exc, "reason", None) or (exc.args[0] if exc.args else None)
     return found
+
+
+def below(exc: BaseException) -> Iterator[BaseException]:
+    """The exception, then those that it was made from, as their makers say: ten at most.
+
+    Not `__context__`: in a tool that asks a second server when the first one fails, it leads on to the first failure.
+    `reason` is urllib's and urllib3's; httpcore and requests give what they wrap as the first argument.
+    """
+    link: BaseException | None = exc
+    for _ in range(10):
+        if link is None:
+            return
+        yield link
+        said = (link.__cause__, getattr(link, "reason", None), *link.args[:1])
+        link = next((found for found in said if isinstance(found, BaseException)), None)
 
 
 def handshake(exc: object) -> bool:
