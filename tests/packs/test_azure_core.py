@@ -21,8 +21,10 @@ from tests.packs.upstream import Upstream, free_port, in_turn, response, serving
 
 PACK = iserror.packs.azure_core
 Send = Callable[..., Any]
-# What every generated client maps.
+# What every generated client maps, and some do.
 MAP = {
+    400: exceptions.ODataV4Error,
+    403: exceptions.ClientAuthenticationError,
     304: exceptions.ResourceNotModifiedError,
     401: exceptions.ClientAuthenticationError,
     404: exceptions.ResourceNotFoundError,

@@ -87,6 +87,14 @@ _CODES: Final = {
     "ServiceUnavailable": _UNAVAILABLE,
     "UnknownOperation": codes.UPSTREAM_UNIMPLEMENTED,
 }
+_CANCELLED: Final = (
+    "ConditionalCheckFailed",
+    "DuplicateItem",
+    "TransactionConflict",
+    "ThrottlingError",
+    "ProvisionedThroughputExceeded",
+)
+"""What does not go away by itself counts before what does."""
 _ENDINGS: Final = ("NotFound", "AlreadyExists", "AccessDenied")
 """Of the names that services make up in the same way: `ResourceNotFoundException`, `InvalidInstanceID.NotFound`."""
 
@@ -111,9 +119,8 @@ def _known(exc: Any) -> str:
     code: str = exc.response["Error"]["Code"]
     short = code.removesuffix("Exception")
     if code not in _CODES and short == "TransactionCanceled":
-        # What does not go away by itself counts before what does.
-        reasons = [f"{short} {reason['Code']}" for reason in exc.response.get("CancellationReasons", ())]
-        return next((key for key in _CODES if key in reasons), short)
+        reasons = {reason["Code"] for reason in exc.response.get("CancellationReasons", ())}
+        return next((f"{short} {reason}" for reason in _CANCELLED if reason in reasons), short)
     for key in (code, short):
         if key in _CODES:
             return key

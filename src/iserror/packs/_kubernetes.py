@@ -12,14 +12,14 @@ from typing import Any, Final
 from iserror.attempt import attempt
 from iserror.errormap import Entry
 from iserror.packs import codes
-from iserror.packs.http import NO_CREDENTIALS, handshake, statuses
+from iserror.packs.http import NO_CREDENTIALS, phase, statuses
 from iserror.packs.pack import By, Pack
 from iserror.packs.retry import wait_of
 from iserror.packs.rpcstatus import names_of
 
 
 def _status(exc: Any) -> str:
-    if exc.status == 0 and handshake(exc.__context__):  # raised while urllib3's was handled, and without a cause
+    if exc.status == 0 and phase(exc.__context__) == "TLS":  # raised while urllib3's was handled, and without a cause
         return "TLS"
     if exc.status == 409 and attempt(_reason, None, exc) == "AlreadyExists":
         return "409 AlreadyExists"

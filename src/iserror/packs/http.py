@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final
 
 from iserror.errormap import Entry, Template
@@ -94,7 +95,6 @@ _CONNECTING: Final = frozenset(
     {
         "aiohttp.client_exceptions.ClientConnectorError",
         "aiohttp.client_exceptions.ConnectionTimeoutError",
-        "httpx.ConnectError",
         "httpx.ConnectTimeout",
         "requests.exceptions.ConnectTimeout",
         "urllib3.exceptions.ConnectTimeoutError",
@@ -108,11 +108,23 @@ def phase(exc: BaseException) -> str:
     """What an exception of an HTTP client, or one that it was made from, says of the request: `not sent`, `TLS`."""
     found = ""
     for link in below(exc):
-        if handshake(link):
-            return "TLS"
-        if not _CONNECTING.isdisjoint(_names(link)):
-            found = "not sent"
-    return found
+        kind: Any = type(link)
+        said = _phase(kind)
+        if said in ("TLS", "not sent"):
+            return said
+        found = said or found
+    return "not sent" if found else ""
+
+
+@lru_cache(maxsize=64)
+def _phase(kind: Any) -> str:
+    # By name: what is not in use is not loaded.
+    names = {f"{cls.__module__}.{cls.__qualname__}" for cls in kind.__mro__}
+    if names & _HANDSHAKE:
+        return "TLS"
+    if names & _CONNECTING:
+        return "not sent"
+    return "not sent, or TLS" if "httpx.ConnectError" in names else ""
 
 
 def below(exc: BaseException) -> Iterator[BaseException]:
@@ -121,22 +133,12 @@ def below(exc: BaseException) -> Iterator[BaseException]:
     Not `__context__`: in a tool that asks a second server when the first one fails, it leads on to the first failure.
     `reason` is urllib's and urllib3's; httpcore and requests give what they wrap as the first argument.
     """
-    link: BaseException | None = exc
+    link: object = exc
     for _ in range(10):
-        if link is None:
+        if not isinstance(link, BaseException):
             return
         yield link
-        said = (link.__cause__, getattr(link, "reason", None), *link.args[:1])
-        link = next((found for found in said if isinstance(found, BaseException)), None)
-
-
-def handshake(exc: object) -> bool:
-    """Whether it is the exception of an HTTP client, or of Python, for TLS."""
-    return not _HANDSHAKE.isdisjoint(_names(exc))
-
-
-def _names(exc: object) -> Iterator[str]:
-    return (f"{cls.__module__}.{cls.__qualname__}" for cls in type(exc).__mro__)
+        link = link.__cause__ or getattr(link, "reason", None) or (link.args[0] if link.args else None)
 
 
 def _tls(exc: BaseException) -> str:
