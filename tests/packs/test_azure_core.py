@@ -98,21 +98,6 @@ def test_it_was_sent(lines: Lines, send: Send, upstream: Upstream, codes: set[st
     assert (said.outcome, said.retryable) == ("unknown", False)
 
 
-def test_another_failure_in_hand(lines: Lines) -> None:
-    """A request that is made while the tool deals with a refused connection was sent all the same."""
-
-    async def second_try(url: str) -> None:
-        try:
-            await aio_send(f"http://127.0.0.1:{free_port()}/{CANARY}")
-        except exceptions.ServiceRequestError:
-            await aio_send(url)
-
-    with serving(Upstream(ends="close")) as upstream:
-        said = failure(PACK, lines, lambda: second_try(upstream.url))
-        assert len(upstream.requests) == 1
-    assert (said.code, said.outcome) == ("CONNECTION_LOST", "unknown")
-
-
 @both
 def test_tls(lines: Lines, send: Send) -> None:
     """A handshake that fails is told apart from a connection that fails."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from elastic_transport import HttpxAsyncHttpNode, SerializationError, SniffingError
+from elastic_transport import ConnectionError, HttpxAsyncHttpNode, SerializationError, SniffingError
 from elasticsearch import AsyncElasticsearch, Elasticsearch, helpers
 
 import iserror
@@ -108,6 +108,21 @@ def test_an_attempt_that_was_sent(lines: Lines) -> None:
 
     with serving(upstream):
         said = failure(PACK, lines, two)
+    assert len(upstream.requests) == 1
+    assert (said.code, said.outcome) == ("CONNECTION_LOST", "unknown")
+
+
+def test_another_failure_in_hand(lines: Lines) -> None:
+    """A request that is made while the tool deals with a refused connection was sent all the same."""
+
+    def second_try(url: str) -> None:
+        try:
+            urllib3(f"http://127.0.0.1:{free_port()}")
+        except ConnectionError:
+            urllib3(url)
+
+    with serving(Upstream(ends="close")) as upstream:
+        said = failure(PACK, lines, lambda: second_try(f"http://127.0.0.1:{upstream.port}"))
     assert len(upstream.requests) == 1
     assert (said.code, said.outcome) == ("CONNECTION_LOST", "unknown")
 

@@ -145,14 +145,22 @@ def test_a_file_of_objects(lines: Lines) -> None:
     assert (found.code, found.outcome, found.retryable) == ("UPSTREAM_ERROR", "unknown", False)
 
 
-def test_made_by_hand(lines: Lines) -> None:
-    """Clients before 30 check the types of arguments with exceptions of their own."""
+@pytest.mark.parametrize(
+    ("exc", "code"),
+    [
+        (client.ApiTypeError(CANARY), "REQUEST_INVALID"),
+        (client.ApiException(409, body=json.dumps({"reason": "AlreadyExists"})), "ALREADY_EXISTS"),
+        (client.ApiException(409, body=CANARY), "UPSTREAM_CONFLICT"),
+    ],
+)
+def test_made_by_hand(lines: Lines, exc: Exception, code: str) -> None:
+    """Older clients check the types of arguments with exceptions of their own, and have one for all statuses."""
 
-    def check() -> None:
-        raise client.ApiTypeError(CANARY)
+    def fail() -> None:
+        raise exc
 
-    found = failure(PACK, lines, check)
-    assert (found.code, found.outcome) == ("REQUEST_INVALID", "not_applied")
+    found = failure(PACK, lines, fail)
+    assert (found.code, found.outcome) == (code, "not_applied")
 
 
 def test_names() -> None:

@@ -97,8 +97,7 @@ _CONNECTING: Final = frozenset(
         "aiohttp.client_exceptions.ConnectionTimeoutError",
         "httpx.ConnectTimeout",
         "requests.exceptions.ConnectTimeout",
-        "urllib3.exceptions.ConnectTimeoutError",
-        "urllib3.exceptions.NewConnectionError",
+        "urllib3.exceptions.ConnectTimeoutError",  # and NewConnectionError, which is one
     }
 )
 _HANDSHAKE: Final = frozenset({"requests.exceptions.SSLError", "ssl.SSLError", "urllib3.exceptions.SSLError"})
