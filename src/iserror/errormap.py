@@ -191,7 +191,8 @@ class Entry:
     retryable: bool = False
     retry_after: RetryAfter | None = None
     outcome: Outcome | None = None
-    details: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    details: tuple[tuple[str, tuple[str, ...] | Callable[[Any], object]], ...] = ()
+    """Attribute paths; of a pack also functions of the exception."""
     safe: AbstractSet[tuple[str, ...]] = frozenset()
     level: Level = "warning"
     packed: bool = False
@@ -203,8 +204,8 @@ class Entry:
         return {key: value for key, value in found.items() if value not in (None, "")}
 
 
-def _detail(exc: BaseException, path: tuple[str, ...], safe: bool) -> object:
-    value = _read(exc, path)
+def _detail(exc: BaseException, path: tuple[str, ...] | Callable[[Any], object], safe: bool) -> object:
+    value = path(exc) if callable(path) else _read(exc, path)
     if isinstance(value, str) and safe:
         return Safe(value)
     if isinstance(value, (bool, int, float, str)):
@@ -297,7 +298,8 @@ class ErrorMap:
             safe={path for _, path in _details("safe", code, safe)},
             level=level,
         )
-        shown = entry.message.paths | (entry.hint.paths if entry.hint else set()) | {path for _, path in entry.details}
+        shown = entry.message.paths | (entry.hint.paths if entry.hint else set())
+        shown |= {path for _, path in entry.details if not callable(path)}
         if unused := sorted(".".join(path) for path in entry.safe - shown):
             raise ValueError(f"safe of {code}: neither message, hint nor details show {', '.join(unused)}")
         self._entries[key] = entry

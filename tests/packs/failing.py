@@ -25,19 +25,28 @@ def failure(pack: Pack, lines: Lines, action: Callable[[], Any], *, effect: str 
     The wire holds nothing of the canary and no address, and the log has one line for it at the level that the failure
     asks for.
     """
-    answer = anyio.run(_call, pack, action, effect)
-    said = Failure.from_wire(failure_of(answer))
-    assert said is not None
-    wire = json.dumps(answer)
-    assert CANARY not in wire
-    assert "127.0.0.1" not in wire
-    assert "localhost" not in wire
-    logged = [line for line in lines.read() if line.get("request_id") == said.request_id]
-    assert [line["event"] for line in logged] == ["tool_failed"]
-    assert logged[0]["code"] == said.code
-    operators = said.code in ERRORS or said.code == "INTERNAL_ERROR"
-    assert logged[0]["level"] == ("error" if operators else "warning")
-    return said
+    return failures(pack, lines, [action], effect=effect)[0]
+
+
+def failures(pack: Pack, lines: Lines, actions: list[Callable[[], Any]], *, effect: str = "write") -> list[Failure]:
+    """The same for each of several actions, one after the other, with one server."""
+    found = []
+    answers = anyio.run(_call, pack, actions, effect)
+    logged = lines.read()
+    for answer in answers:
+        said = Failure.from_wire(failure_of(answer))
+        assert said is not None
+        wire = json.dumps(answer)
+        assert CANARY not in wire
+        assert "127.0.0.1" not in wire
+        assert "localhost" not in wire
+        of_it = [line for line in logged if line.get("request_id") == said.request_id]
+        assert [line["event"] for line in of_it] == ["tool_failed"]
+        assert of_it[0]["code"] == said.code
+        operators = said.code in ERRORS or said.code == "INTERNAL_ERROR"
+        assert of_it[0]["level"] == ("error" if operators else "warning")
+        found.append(said)
+    return found
 
 
 def entry_of(pack: Pack, action: Callable[[], Any]) -> Entry:
@@ -75,22 +84,23 @@ ERRORS = {
 """The codes of failures that only an operator can mend."""
 
 
-async def _call(pack: Pack, action: Callable[[], Any], effect: Any) -> dict[str, Any]:
+async def _call(pack: Pack, actions: list[Callable[[], Any]], effect: Any) -> list[dict[str, Any]]:
     errors = ErrorMap()
     errors.include(pack)
     guard = ToolErrors(errors)
     server = new_server("packs")
     guard.attach(server)
+    left = iter(actions)
 
     @server.tool()
     @guard(effect=effect)
     async def tool() -> str:
-        done = action()
+        done = next(left)()
         if inspect.isawaitable(done):
             await done
         return "it did not fail"
 
     async with in_memory(server) as call:
-        answer = await call("tool")
-    assert "error" not in answer
-    return answer
+        answers = [await call("tool") for _ in actions]
+    assert not any("error" in answer for answer in answers)
+    return answers

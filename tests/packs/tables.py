@@ -39,22 +39,25 @@ def statuses() -> Iterator[str]:
 
 
 def _rows(pack: Pack) -> Iterator[tuple[str, str, Entry | None]]:
-    """Exception, when, entry; None where it goes by the status alone, as the table above has it."""
+    """Exceptions, when, entry; None where it goes by the status alone, as the table above has it."""
+    shared: dict[int, list[str]] = {}
     for exception, row in pack.rows.items():
+        shared.setdefault(id(row), []).append(f"`{exception}`")
+    for names in shared.values():
+        row, exceptions = pack.rows[names[0].strip("`")], "<br>".join(names)
         if isinstance(row, Entry):
-            yield exception, "", row
+            yield exceptions, "", row
             continue
         if {key: entry.code for key, entry in row.entries.items()} == {k: e.code for k, e in STATUSES.items()}:
-            yield exception, "", None
+            yield exceptions, "", None
             continue
         alike: dict[tuple[str, str, str], list[str]] = {}
-        entries = dict(row.entries)
-        for key, entry in entries.items():
+        for key, entry in row.entries.items():
             alike.setdefault(_said(entry), []).append(key)
         for keys in alike.values():
-            yield exception, f"{row.what} {', '.join(keys)}", entries[keys[0]]
+            yield exceptions, f"{row.what} {', '.join(keys)}", row.entries[keys[0]]
         if row.otherwise is not None:
-            yield exception, "any other", row.otherwise
+            yield exceptions, "any other", row.otherwise
 
 
 def _said(entry: Entry) -> tuple[str, str, str]:
@@ -67,16 +70,17 @@ def tables() -> Iterator[str]:
         pack: Pack = getattr(packs, name)
         sources = ", ".join(f"<{source}>" for source in pack.sources)
         yield f"\n### `{name}`\n\nAfter {sources}.\n\n"
-        yield "| exception | code | a repeat can help | outcome |\n| --- | --- | --- | --- |\n"
-        alike: dict[tuple[str, str, str], list[str]] = {}
-        for exception, when, entry in _rows(pack):
+        yield "| exception | when | code | a repeat can help | outcome |\n| --- | --- | --- | --- | --- |\n"
+        alike: dict[tuple[str, str, str, str], list[str]] = {}
+        for exceptions, when, entry in _rows(pack):
             said = _said(entry) if entry is not None else ("", "", "")
-            alike.setdefault(said, []).append(f"`{exception}`{f' ({when})' if when else ''}")
-        for (code, helps, outcome), exceptions in alike.items():
-            if code:
-                yield f"| {'<br>'.join(exceptions)} | `{code}` | {helps} | `{outcome}` |\n"
-            else:
-                yield f"| {'<br>'.join(exceptions)} | [by status](#http-statuses) | | |\n"
+            alike.setdefault((when, *said), []).append(exceptions)
+        before = ""
+        for (when, code, helps, outcome), exceptions in alike.items():
+            which = "<br>".join(exceptions)
+            meaning = f"`{code}` | {helps} | `{outcome}`" if code else "[by status](#http-statuses) | |"
+            yield f"| {which if which != before else 'as above'} | {when} | {meaning} |\n"
+            before = which
 
 
 def page(text: str) -> str:

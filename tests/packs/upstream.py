@@ -6,9 +6,10 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.packs.failing import CANARY
 
@@ -38,9 +39,23 @@ class Upstream:
 
 
 def response(status: int, headers: str = "", body: str = CANARY) -> bytes:
-    """A whole response; `headers` are lines that end in CRLF."""
-    head = f"HTTP/1.1 {status} Said\r\ncontent-length: {len(body)}\r\ncontent-type: text/plain\r\n{headers}\r\n"
+    """A whole response, after which no client should use the connection again; `headers` are lines that end in CRLF."""
+    head = f"HTTP/1.1 {status} Said\r\ncontent-length: {len(body)}\r\ncontent-type: text/plain\r\n{headers}"
+    head += "connection: close\r\n\r\n"
     return (head + body).encode()
+
+
+def in_turn(upstream: Upstream, answers: Iterable[bytes], action: Callable[[], Any]) -> list[Callable[[], Any]]:
+    """The same action for each of the answers."""
+
+    def answered(answer: bytes) -> Callable[[], Any]:
+        def act() -> Any:
+            upstream.answer = answer
+            return action()
+
+        return act
+
+    return [answered(answer) for answer in answers]
 
 
 @contextmanager

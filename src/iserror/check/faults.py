@@ -186,7 +186,7 @@ _BY_TYPE: Final[Mapping[str, Any]] = {"list": [], "dict": {}, "bool": False, "in
 def _paths(entry: Entry) -> set[tuple[str, ...]]:
     """The attributes that its templates and details read."""
     hint = entry.hint.paths if entry.hint is not None else set()
-    return entry.message.paths | hint | {path for _, path in entry.details}
+    return entry.message.paths | hint | {path for _, path in entry.details if not callable(path)}
 
 
 def _plant(exc: BaseException, plants: Plants, paths: set[tuple[str, ...]] | tuple[()]) -> None:

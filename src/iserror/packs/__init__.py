@@ -15,11 +15,18 @@ if TYPE_CHECKING:
     from iserror.packs._aiohttp import aiohttp as aiohttp
     from iserror.packs._anthropic import anthropic as anthropic
     from iserror.packs._anyio import anyio as anyio
+    from iserror.packs._azure_core import azure_core as azure_core
+    from iserror.packs._botocore import botocore as botocore
+    from iserror.packs._elasticsearch import elasticsearch as elasticsearch
     from iserror.packs._github import github as github
     from iserror.packs._github import githubkit as githubkit
+    from iserror.packs._google_api_core import google_api_core as google_api_core
+    from iserror.packs._grpc import grpc as grpc
     from iserror.packs._httpx import httpx as httpx
     from iserror.packs._httpx import httpx2 as httpx2
+    from iserror.packs._kubernetes import kubernetes as kubernetes
     from iserror.packs._openai import openai as openai
+    from iserror.packs._opensearch import opensearch as opensearch
     from iserror.packs._postgres import asyncpg as asyncpg
     from iserror.packs._postgres import psycopg as psycopg
     from iserror.packs._pydantic import pydantic as pydantic
@@ -58,6 +65,13 @@ _PACKS: Final[dict[str, tuple[str, str | None]]] = {
     "psycopg": ("_postgres", "psycopg"),
     "asyncpg": ("_postgres", "asyncpg"),
     "pymysql": ("_pymysql", "pymysql"),
+    "azure_core": ("_azure_core", "azure.core"),
+    "botocore": ("_botocore", "botocore"),
+    "elasticsearch": ("_elasticsearch", "elastic_transport"),
+    "google_api_core": ("_google_api_core", "google.api_core"),
+    "grpc": ("_grpc", "grpc"),
+    "kubernetes": ("_kubernetes", "kubernetes"),
+    "opensearch": ("_opensearch", "opensearchpy"),
     "aiohttp": ("_aiohttp", "aiohttp"),
     "anyio": ("_anyio", "anyio"),
     "stdlib": ("_stdlib", ""),

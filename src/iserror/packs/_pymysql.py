@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from iserror.packs import codes, sql
-from iserror.packs.http import unreached
+from iserror.packs.http import is_tls
 from iserror.packs.pack import By, Pack
-
-_UNREACHED: Final = unreached()
 
 
 def _number(exc: Any) -> object:
     number = exc.args[0]
-    if number == 2003 and _UNREACHED.find(exc) is codes.TLS_FAILED:
+    if number == 2003 and is_tls(exc.original_exception):
         return 2026
     return number
 

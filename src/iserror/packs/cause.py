@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 from iserror.errormap import Entry
 from iserror.packs import codes
@@ -28,19 +29,31 @@ _CAUSES: Final = {
 }
 
 
-def by_cause(otherwise: Entry = codes.CONNECTION_LOST) -> By:
+def by_cause(otherwise: Entry = codes.CONNECTION_LOST, why: Callable[[Any], Any] | None = None) -> By:
     """The entries of an exception that wraps an HTTP client's, as that client's pack has them.
 
     Args:
         otherwise: Where the client does not tell how far the request got.
+        why: Reads the client's exception, where it stands in an attribute; what it raises counts as none.
     """
-    return By("cause", _code, _CAUSES, otherwise)
+    return By("cause", _behind if why is None else lambda exc: cause_of(why(exc)), _CAUSES, otherwise)
 
 
-def _code(exc: BaseException) -> str | None:
-    """What the nearest exception behind this one stands for, if it says of the outcome what the code says."""
+def _behind(exc: BaseException) -> str | None:
     links = below(exc)
     next(links)
+    return _code(links)
+
+
+def cause_of(exc: BaseException) -> str | None:
+    """What the first exception of an HTTP client's stands for, of this one and those that it was made from.
+
+    None if it does not say of the outcome what its code says.
+    """
+    return _code(below(exc))
+
+
+def _code(links: Iterator[BaseException]) -> str | None:
     for link in links:
         for cls in type(link).__mro__[:-1]:
             name = f"{cls.__module__}.{cls.__qualname__}"

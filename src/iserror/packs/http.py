@@ -57,16 +57,22 @@ def by_status(path: str, headers: Callable[[Any], Any]) -> By:
             return 429
         return int(value) if 100 <= int(value) < 600 else None
 
-    def waiting(entry: Entry) -> Entry:
-        return replace(entry, retry_after=lambda exc: wait_of(headers(exc))) if entry.retryable else entry
+    return By("status", status, statuses(lambda exc: wait_of(headers(exc)), names), codes.UPSTREAM_INVALID_RESPONSE)
 
-    def naming(key: str, entry: Entry) -> Entry:
-        if key not in _NAMED:
-            return entry
-        return replace(entry, message=Template((f"{str(entry.message)[:-1]} (status ", names, ").")))
 
-    entries = {key: naming(key, waiting(entry)) for key, entry in STATUSES.items()}
-    return By("status", status, entries, codes.UPSTREAM_INVALID_RESPONSE)
+def statuses(wait: Callable[[Any], object], names: tuple[str, ...] = ()) -> dict[str, Entry]:
+    """The entries by status, with a function of the exception for the wait.
+
+    Args:
+        wait: What it raises counts as none.
+        names: The attributes that lead to the status, for the messages that name it.
+    """
+    entries = {key: replace(entry, retry_after=wait) if entry.retryable else entry for key, entry in STATUSES.items()}
+    if names:
+        for key in _NAMED:
+            message = Template((f"{str(entries[key].message)[:-1]} (status ", names, ")."))
+            entries[key] = replace(entries[key], message=message)
+    return entries
 
 
 def unreached() -> By:
