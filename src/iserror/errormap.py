@@ -337,7 +337,8 @@ class ErrorMap:
 
         Raises:
             TypeError: It is no pack. None of them is included then.
-            ValueError: A code of it has another meaning in this map, or another pack has its name; nor then.
+            ValueError: A code of the packs' vocabulary, or of a pack of your own, has another meaning in this map, or
+                another pack has its name; nor then.
         """
         from iserror.packs.pack import Pack
 
@@ -349,9 +350,9 @@ class ErrorMap:
                 )
             if included.setdefault(pack.name, pack) != pack:
                 raise ValueError(f"another pack is named {pack.name} already: give one of them another name")
-            for _, _, entry in pack.entries():
-                self._check_meaning(entry.code, entry.category, categories)
-                categories[entry.code] = entry.category
+            for code, category in pack.meanings().items():
+                self._check_meaning(code, category, categories)
+                categories[code] = category
         self._packs, self._categories = included, categories
         self._packed.clear()
 
@@ -379,7 +380,9 @@ class ErrorMap:
         except KeyError:
             names = [f"{cls.__module__}.{cls.__qualname__}" for cls in kind.__mro__[:-1]]
             packs = list(self._packs.values())
-            found = self._packed[kind] = tuple((p, name) for name in names for p in packs if name in p.rows)
+            found = self._packed[kind] = tuple(
+                (p, name) for name in names for p in packs if p.may_know(name) and name in p.rows
+            )
             return found
 
     def _entry_for(self, kind: type[BaseException]) -> Entry | None:

@@ -33,20 +33,30 @@ def test_one_vocabulary(name: str) -> None:
         assert (entry.category, entry.level, entry.packed) == (known.category, known.level, True), exception
 
 
+@pytest.mark.parametrize("name", PACKS)
+def test_each_class_is_looked_for(name: str) -> None:
+    """A pack is asked for every class that it has a row for, and is not loaded for one that it cannot know."""
+    pack = PACKS[name]
+    assert [exception for exception in pack.rows if not pack.may_know(exception)] == []
+    assert not pack.may_know("shop.rooms.RoomGone")
+
+
 def test_what_an_operator_has_to_mend() -> None:
     """The tests of the packs expect the level `error` of the codes that have it."""
     assert {code for code, entry in VOCABULARY.items() if entry.level == "error"} == ERRORS
 
 
 def test_nothing_is_imported_for_it() -> None:
-    """To include every pack loads no module that is not the library's own."""
+    """To include every pack loads none of them, and to look one up no module that is not the library's own."""
     script = (
         "import sys, iserror\n"
         "errors = iserror.ErrorMap()\n"
         "before = set(sys.modules)\n"
         "from iserror.packs import _PACKS\n"
         "errors.include(*(getattr(iserror.packs, name) for name in _PACKS))\n"
+        "print(sorted(set(sys.modules) - before - {'iserror.packs.codes'}))\n"
+        "for name in _PACKS: getattr(iserror.packs, name).rows\n"
         "print(sorted(m for m in set(sys.modules) - before if not m.startswith('iserror.packs')))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.splitlines() == ["['iserror.packs', 'iserror.packs.pack']", "[]"]

@@ -1,15 +1,16 @@
 """Packs: what the exceptions of well-known libraries mean, for `ErrorMap.include`.
 
-A pack names classes by their dotted names, so that it imports nothing. It is loaded when it is first named.
+A pack names classes by their dotted names, so that it imports nothing; and it is loaded itself when an exception is
+looked up that it may know.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from iserror.attempt import attempt
+from iserror.packs.pack import ListedPack
 
 if TYPE_CHECKING:
     from iserror.packs._aiohttp import aiohttp as aiohttp
@@ -77,6 +78,17 @@ _PACKS: Final[dict[str, tuple[str, str | None]]] = {
     "stdlib": ("_stdlib", ""),
 }
 
+# The packages that a pack's classes are of, where that is not the library alone.
+_ROOTS: Final[dict[str, str]] = {
+    "aiohttp": "aiohttp asyncio builtins",
+    "elasticsearch": "elasticsearch elastic_transport",
+    "psycopg": "psycopg psycopg_pool",
+    "pydantic": "pydantic pydantic_core",
+    "pymongo": "pymongo bson",
+    "sqlite3": "sqlite3",
+    "stdlib": "asyncio builtins concurrent http json socket ssl subprocess urllib",
+}
+
 __all__ = ["detect"]
 
 
@@ -87,24 +99,28 @@ def detect() -> tuple[Pack, ...]:
         for name, (_, library) in _PACKS.items()
         if library is not None and (not library or attempt(find_spec, None, library))
     )
-    return tuple(map(_load, found))
+    return tuple(map(_pack, found))
 
 
 def named_by(exception: str) -> str:
     """Return the name of the pack that knows a class by its full name; empty if none does."""
-    return next((name for name in _PACKS if exception in _load(name).rows), "")
+    packs = map(_pack, _PACKS)
+    return next((pack.name for pack in packs if pack.may_know(exception) and exception in pack.rows), "")
 
 
-def _load(name: str) -> Pack:
-    pack: Pack = getattr(import_module(f"iserror.packs.{_PACKS[name][0]}"), name)
-    return pack
+def _pack(name: str) -> Pack:
+    known: Pack | None = globals().get(name)
+    if known is None:
+        module, library = _PACKS[name]
+        roots = _ROOTS.get(name) or (library or name).partition(".")[0]
+        known = globals()[name] = ListedPack(name, module, frozenset(roots.split()))
+    return known
 
 
 def __getattr__(name: str) -> object:
     if name not in _PACKS:
         raise AttributeError(f"module 'iserror.packs' has no attribute {name!r}")
-    pack = globals()[name] = _load(name)
-    return pack
+    return _pack(name)
 
 
 def __dir__() -> list[str]:

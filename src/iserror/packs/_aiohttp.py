@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 from iserror.packs import codes
@@ -18,7 +17,7 @@ def _status(exc: BaseException) -> object:
     return None if exc.__cause__ is not None else _STATUS.key(exc)
 
 
-_BY_STATUS: Final = replace(_STATUS, key=_status)
+_BY_STATUS: Final = By(_STATUS.what, _status, _STATUS.entries, _STATUS.otherwise)
 
 
 def _raised_by(exc: Any) -> str:

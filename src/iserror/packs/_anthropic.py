@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 from iserror.packs import codes
@@ -23,10 +22,10 @@ def _key(exc: Any) -> object:
 
 _STATUS: Final = by_status("status_code", lambda exc: exc.response.headers)
 _OVERLOADED: Final = _STATUS.entries["503"]
-_MORE: Final = replace(
-    _STATUS,
-    key=_key,
-    entries={
+_MORE: Final = By(
+    _STATUS.what,
+    _key,
+    {
         **_STATUS.entries,
         "billing": codes.UPSTREAM_QUOTA_EXHAUSTED,
         "499": codes.CONNECTION_LOST,
@@ -35,6 +34,7 @@ _MORE: Final = replace(
         "200, in a stream overloaded_error": _OVERLOADED,
         "200, in a stream timeout_error": codes.UPSTREAM_TIMEOUT,
     },
+    _STATUS.otherwise,
 )
 
 anthropic: Final = Pack(

@@ -26,7 +26,7 @@ def _by_status(path: str, headers: Callable[[Any], Any], body: Callable[[Any], A
 
     # 405 of a pull request that cannot be merged.
     more = {"405": codes.UPSTREAM_PRECONDITION_FAILED, "422 already_exists": codes.ALREADY_EXISTS}
-    return replace(by, key=key, entries={**by.entries, **more})
+    return By(by.what, key, {**by.entries, **more}, by.otherwise)
 
 
 _GITHUB: Final = _by_status("status", lambda exc: exc.headers, lambda exc: exc.data)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 from iserror.packs import codes
 from iserror.packs.cause import by_cause
 from iserror.packs.http import NO_CREDENTIALS, UNSIGNED, by_status
-from iserror.packs.pack import Pack
+from iserror.packs.pack import By, Pack
 
 # A 429 that no wait mends. Their `type` is `insufficient_quota`; the code has become one of several.
 _BILLING: Final = {
@@ -26,8 +25,8 @@ def _billing(exc: Any) -> object:
 
 
 _STATUS: Final = by_status("status_code", lambda exc: exc.response.headers)
-_OR_BILLING: Final = replace(
-    _STATUS, key=_billing, entries={**_STATUS.entries, "billing": codes.UPSTREAM_QUOTA_EXHAUSTED}
+_OR_BILLING: Final = By(
+    _STATUS.what, _billing, {**_STATUS.entries, "billing": codes.UPSTREAM_QUOTA_EXHAUSTED}, _STATUS.otherwise
 )
 
 openai: Final = Pack(

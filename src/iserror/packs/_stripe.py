@@ -92,7 +92,9 @@ stripe: Final = Pack(
         ),
         f"{_E}PermissionError": codes.UPSTREAM_PERMISSION_DENIED,
         # Of a status without an exception of its own, and of a body that is no JSON. 424: what Stripe needs failed.
-        f"{_E}APIError": replace(_STATUS, entries={**_STATUS.entries, "424": codes.UPSTREAM_ERROR}),
+        f"{_E}APIError": By(
+            _STATUS.what, _STATUS.key, {**_STATUS.entries, "424": codes.UPSTREAM_ERROR}, _STATUS.otherwise
+        ),
         f"{_E}SignatureVerificationError": UNSIGNED,
         f"{_O}InvalidClientError": codes.UPSTREAM_UNAUTHENTICATED,
         f"{_O}InvalidGrantError": codes.UPSTREAM_REJECTED,

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from importlib import import_module
+from typing import Any, Final, TypeAlias
 
 from iserror.attempt import attempt
 from iserror.errormap import Entry
+from iserror.failure import Category
 
 MAX_KEY: Final = 64
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+# No dataclasses: to make two of them takes as long as to load ten packs.
+
+
 class By:
     """The entries of one class, by a key that its exceptions carry: a status, an SQLSTATE, an error code.
 
@@ -23,10 +27,17 @@ class By:
         otherwise: For every other key, and none; None leaves the exception to its base class.
     """
 
-    what: str
-    key: Callable[[Any], object]
-    entries: Mapping[str, Entry]
-    otherwise: Entry | None = None
+    def __init__(
+        self,
+        what: str,
+        key: Callable[[Any], object],
+        entries: Mapping[str, Entry],
+        otherwise: Entry | None = None,
+    ) -> None:
+        self.what = what
+        self.key = key
+        self.entries = entries
+        self.otherwise = otherwise
 
     def find(self, exc: BaseException) -> Entry | None:
         """The entry with the longest key that the exception's key begins with."""
@@ -39,7 +50,9 @@ class By:
         return self.otherwise
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+_Data: TypeAlias = tuple[tuple[str, ...], Mapping[str, Entry | By], Callable[[Any], bool] | None]
+
+
 class Pack:
     """What the exceptions of a library mean to whoever called a tool.
 
@@ -51,10 +64,38 @@ class Pack:
             says `not_applied`, since the first may have taken effect.
     """
 
-    name: str
-    sources: tuple[str, ...]
-    rows: Mapping[str, Entry | By]
-    done: Callable[[Any], bool] | None = None
+    def __init__(
+        self,
+        name: str,
+        sources: tuple[str, ...],
+        rows: Mapping[str, Entry | By],
+        done: Callable[[Any], bool] | None = None,
+    ) -> None:
+        self.name = name
+        self._data = sources, rows, done
+
+    def _loaded(self) -> _Data:
+        return self._data
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return self._loaded()[0]
+
+    @property
+    def rows(self) -> Mapping[str, Entry | By]:
+        return self._loaded()[1]
+
+    @property
+    def done(self) -> Callable[[Any], bool] | None:
+        return self._loaded()[2]
+
+    def may_know(self, name: str) -> bool:
+        """Whether there may be a row for the class of this name, as far as can be told without the rows."""
+        return True
+
+    def meanings(self) -> Mapping[str, Category]:
+        """Its codes, and what each means."""
+        return {entry.code: entry.category for _, _, entry in self.entries()}
 
     def find(self, name: str, exc: BaseException) -> Entry | None:
         """The entry of an exception, by the row of one of its classes."""
@@ -77,3 +118,32 @@ class Pack:
 
     def __repr__(self) -> str:
         return f"<iserror pack {self.name}>"
+
+
+class ListedPack(Pack):
+    """A pack of the library's own. Its module is loaded when an exception is looked up that it may know.
+
+    Args:
+        name: Its name.
+        module: Its module in `iserror.packs`.
+        roots: The packages that its classes are of.
+    """
+
+    def __init__(self, name: str, module: str, roots: frozenset[str]) -> None:
+        self.name = name
+        self._module = module
+        self._roots = roots
+        self._pack: Pack | None = None
+
+    def _loaded(self) -> _Data:
+        if self._pack is None:
+            self._pack = getattr(import_module(f"iserror.packs.{self._module}"), self.name)
+        return self._pack._data
+
+    def may_know(self, name: str) -> bool:
+        return name.partition(".")[0] in self._roots
+
+    def meanings(self) -> Mapping[str, Category]:
+        from iserror.packs.codes import VOCABULARY
+
+        return {code: entry.category for code, entry in VOCABULARY.items()}
