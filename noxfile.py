@@ -21,6 +21,8 @@ nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_missing_interpreters = False
 os.environ["UV_PYTHON_DOWNLOADS"] = "never"
 os.environ.setdefault("UV_SYSTEM_CERTS", "1")  # as pip does: an index may have a certificate of its own authority
+# Without bytecode every server that a test starts would compile the SDK and pydantic again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 if "PIP_INDEX_URL" in os.environ:  # uv reads none of pip's settings
     os.environ.setdefault("UV_DEFAULT_INDEX", os.environ["PIP_INDEX_URL"])
 

@@ -131,7 +131,12 @@ def test_a_check_that_is_ended(number: int, tmp_path: Path) -> None:
     """A check that is interrupted or terminated ends the server, and what that started."""
     pids = tmp_path / "pids"
     command = [sys.executable, "-m", "iserror", "check", "--", sys.executable, BAD, "silent", str(pids)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+
+    # A job in the background of a shell ignores SIGINT, and so does what it starts.
+    def heed() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    with subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=heed) as process:
         for _ in range(400):
             if pids.exists() and pids.read_text().count("\n") == 2:
                 break
