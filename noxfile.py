@@ -53,6 +53,7 @@ HOSTLESS = [
     "test_idempotency_redis",
     "test_idempotency_stores",
     "test_check_servers",
+    "test_examples",  # tests/interop has the example on every host
 ]
 # What starts many servers is tested where hosts differ, and SDKs: the newest of each host, the lowest of each SDK.
 AT_THE_ENDS = ["test_agents", "test_idempotency", "test_pytest_plugin"]

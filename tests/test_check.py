@@ -79,6 +79,10 @@ def test_attached_in_memory() -> None:
     assert found(*CALLS, f"{SERVER}:attached") == set()
 
 
+of_an_sdk = pytest.mark.skipif(IS_FASTMCP, reason="its transports are the SDK's, and tested there")
+
+
+@of_an_sdk
 @pytest.mark.timeout(200)  # a process for each revision
 def test_bare_over_stdio(tmp_path: Path) -> None:
     """Over stdio the same is found as in memory."""
@@ -88,6 +92,7 @@ def test_bare_over_stdio(tmp_path: Path) -> None:
     assert sorted(runs.read_text().split()) == ["crash", "pay", "protocol", "rejected"]
 
 
+@of_an_sdk
 @pytest.mark.parametrize(("transport", "path", "attach"), [("http", "mcp", True), ("sse", "sse", False)])
 def test_over_http(transport: str, path: str, attach: bool) -> None:
     """Over SSE the same is found as over stdio, and over streamable HTTP nothing on a guarded server."""
