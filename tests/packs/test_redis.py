@@ -187,7 +187,8 @@ def test_full_pool(lines: Lines, server: RedisServer, library: Any) -> None:
 @pytest.fixture(scope="module")
 def node() -> Iterator[RedisServer]:
     """The one node of a cluster, which has not been given its slots."""
-    server = RedisServer("--cluster-enabled", "yes")
+    # Else its second port is 10,000 above the first, where there may be none.
+    server = RedisServer("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
     yield server
     server.close()
 
