@@ -12,6 +12,8 @@ from typing import Any
 
 import bson
 
+from tests.packs.loopback import listening
+
 HELLO = {
     "ok": 1,
     "ismaster": True,
@@ -45,19 +47,8 @@ class Mongo:
 def mongo(answer: dict[str, Any] | str) -> Iterator[Mongo]:
     """Run one until the block ends."""
     server = Mongo(answer)
-    listener = socket.create_server(("127.0.0.1", 0))
-    server.port = listener.getsockname()[1]
-    over = threading.Event()
 
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=one, args=(connection,), daemon=True).start()
-
-    def one(connection: socket.socket) -> None:
+    def one(connection: socket.socket, over: threading.Event) -> None:
         with suppress(OSError), connection, connection.makefile("rb") as stream:
             while len(head := stream.read(16)) == 16:
                 length, request, _, kind = struct.unpack("<iiii", head)
@@ -84,9 +75,5 @@ def mongo(answer: dict[str, Any] | str) -> Iterator[Mongo]:
                     reply, op = struct.pack("<iB", flags, 0) + encoded, kind
                 connection.sendall(struct.pack("<iiii", len(reply) + 16, 1, request, op) + reply)
 
-    threading.Thread(target=serve, daemon=True).start()
-    try:
+    with listening(one) as server.port:
         yield server
-    finally:
-        over.set()
-        listener.close()

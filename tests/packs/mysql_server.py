@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from tests.packs.failing import CANARY
+from tests.packs.loopback import listening
 
 
 def _failed(number: int) -> bytes:
@@ -53,22 +54,11 @@ class MySQL:
 def mysql(greets: int = 0, *, tls: bool = False, login: bytes = _DONE) -> Iterator[MySQL]:
     """Run one: `fail 1062` is answered with that error, `close` with the end, `stall` not at all, else with success."""
     server = MySQL(greets, tls, login)
-    listener = socket.create_server(("127.0.0.1", 0))
-    server.port = listener.getsockname()[1]
-    over = threading.Event()
-
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=one, args=(connection,), daemon=True).start()
 
     def send(connection: socket.socket, number: int, payload: bytes) -> None:
         connection.sendall(struct.pack("<I", len(payload))[:3] + bytes([number]) + payload)
 
-    def one(connection: socket.socket) -> None:
+    def one(connection: socket.socket, over: threading.Event) -> None:
         with suppress(OSError), connection, connection.makefile("rb") as stream:
             send(connection, 0, _failed(server.greets) if server.greets else _greeting(0xF7DF | _TLS * server.tls))
             if server.tls:
@@ -88,9 +78,5 @@ def mysql(greets: int = 0, *, tls: bool = False, login: bytes = _DONE) -> Iterat
                 done = _DONE if head[3] == 0 else server.login
                 send(connection, head[3] + 1, _failed(int(failed[1])) if failed else done)
 
-    threading.Thread(target=serve, daemon=True).start()
-    try:
+    with listening(one) as server.port:
         yield server
-    finally:
-        over.set()
-        listener.close()

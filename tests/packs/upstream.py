@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.packs.failing import CANARY
+from tests.packs.loopback import listening
 
 
 @dataclass
@@ -61,19 +62,8 @@ def in_turn(upstream: Upstream, answers: Iterable[bytes], action: Callable[[], A
 @contextmanager
 def serving(upstream: Upstream) -> Iterator[Upstream]:
     """Run it until the block ends."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    upstream.port = listener.getsockname()[1]
-    over = threading.Event()
 
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=one, args=(connection,), daemon=True).start()
-
-    def one(connection: socket.socket) -> None:
+    def one(connection: socket.socket, over: threading.Event) -> None:
         if upstream.tls is not None:
             try:
                 connection = upstream.tls.wrap_socket(connection, server_side=True)
@@ -90,12 +80,8 @@ def serving(upstream: Upstream) -> Iterator[Upstream]:
                 linger = (1).to_bytes(4, "little") + (0).to_bytes(4, "little")
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
-    threading.Thread(target=serve, daemon=True).start()
-    try:
+    with listening(one) as upstream.port:
         yield upstream
-    finally:
-        over.set()
-        listener.close()
 
 
 def _read(connection: socket.socket, upstream: Upstream) -> bool:

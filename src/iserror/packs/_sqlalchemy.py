@@ -25,7 +25,8 @@ def _rows(kind: type) -> tuple[Entry | By, ...]:
 def _of_driver(exc: Any) -> Entry | None:
     # The adapter of asyncpg raises classes of its own from those of asyncpg.
     for link in (exc.orig, exc.orig.__cause__):
-        for row in _rows(type(link)):  # type: ignore[arg-type]
+        kind: Any = type(link)
+        for row in _rows(kind):
             found = row.find(link) if isinstance(row, By) else row
             if found is not None:
                 return found

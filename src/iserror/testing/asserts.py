@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final, get_args
+from typing import Final, cast, get_args
 
 from iserror.client.classify import classify
 from iserror.client.outcome import CallOutcome, ProtocolFailed, Succeeded, ToolFailed
@@ -94,7 +94,7 @@ def came_of(result: object) -> CallOutcome:
         TypeError: It is none.
     """
     if isinstance(result, get_args(CallOutcome)):
-        return result  # type: ignore[no-any-return]
+        return cast(CallOutcome, result)
     if isinstance(result, Mapping) and "jsonrpc" not in result:
         answer = result if result.keys() & {"result", "error"} else {"result": result}
         result = {"jsonrpc": "2.0", "id": 0, **answer}

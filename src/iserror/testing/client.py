@@ -70,7 +70,7 @@ async def connect(server: Any, **settings: Any) -> AsyncIterator[Connection]:
 
 def _client(server: Any, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[Any]:
     host = adapter_of(server)
-    opened: Any
+    opened: AbstractAsyncContextManager[Any]
     if host == "mcp1":
         from mcp.shared.memory import create_connected_server_and_client_session
 
@@ -87,7 +87,7 @@ def _client(server: Any, settings: Mapping[str, Any]) -> AbstractAsyncContextMan
         raise TypeError(
             f"cannot connect to {type(server).__module__}.{type(server).__qualname__}: supported are {SUPPORTED}"
         )
-    return opened  # type: ignore[no-any-return]
+    return opened
 
 
 @contextmanager
