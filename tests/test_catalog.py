@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import iserror
 from iserror import ErrorMap, ToolErrors
 from iserror.catalog import changes, codes_of, load, to_html, to_json, to_markdown
 from iserror.cli import main
@@ -231,3 +232,24 @@ def test_a_module_is_loaded_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "path", [*sys.path])
     assert isinstance(load("catalog_target_module:Box.errors"), ErrorMap)
     sys.modules.pop("catalog_target_module")
+
+
+def test_packs(capsys: pytest.CaptureFixture[str]) -> None:
+    """The codes of packs that a map includes are listed beside its own, each with its exception and when it holds."""
+    guard = build()
+    own = set(codes_of(guard))
+    guard.errors.include(iserror.packs.httpx)
+    codes = codes_of(guard)
+    assert own < set(codes)
+    assert codes["BUSY"] == CODES["BUSY"]
+    (limited,) = codes["UPSTREAM_RATE_LIMITED"]["entries"]
+    assert (limited["exception"], limited["retry_after"]) == (
+        "httpx.HTTPStatusError (status 429)",
+        "from the exception",
+    )
+    assert changes(to_json(codes), codes_of(guard)) == []
+    assert [change.partition(" is gone")[0] for change in changes(to_json(codes), codes_of(build()))] == sorted(
+        set(codes) - own
+    )
+    assert main(["catalog", "--json", "iserror.packs:httpx"]) == 0
+    assert set(json.loads(capsys.readouterr().out)["codes"]) == set(codes) - own
