@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,10 @@ PACK = iserror.packs.aiohttp
 # https://docs.aiohttp.org/en/stable/client_advanced.html#graceful-shutdown: of TLS it closes sockets after its session.
 @pytest.mark.filterwarnings("ignore:.*_SelectorTransport.__del__:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore:.*socket.socket:pytest.PytestUnraisableExceptionWarning")
+# Before 3.11 asyncio leaves the transport of a TLS connection open that broke.
+@pytest.mark.filterwarnings(
+    *(["ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning"] if sys.version_info < (3, 11) else [])
+)
 class TestAiohttp(Decoding, Statuses):
     pack = PACK
 
@@ -149,7 +154,7 @@ class TestAiohttp(Decoding, Statuses):
 
     def test_every_class(self) -> None:
         """Every row names a class, and every class of the client but the widest has one."""
-        assert missing(PACK) == {"asyncio.exceptions.TimeoutError"}  # Python 3.10's
+        assert missing(PACK) == ({"asyncio.exceptions.TimeoutError"} if sys.version_info >= (3, 11) else set())
         errors = aiohttp.client_exceptions
         known = {
             name
