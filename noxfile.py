@@ -88,7 +88,7 @@ def _interpreter(version: str) -> str | None:
 
 FOUND = {version: path for version in PYTHONS if (path := _interpreter(version))}
 OLDEST, NEWEST = next(iter(FOUND)), next(reversed(FOUND))
-if NEWEST == "3.10":  # on a machine that has no other: 4.1 and newer ask for 3.11
+if NEWEST == "3.10":  # on a machine that has no other: 4.2 asks for 3.11
     HOSTS["fastmcp4"] = ["fastmcp>=4,<5"]
 
 

@@ -25,7 +25,7 @@ HOSTS = {
     "fastmcp3": "fastmcp>=3.4.11,<4",
     "fastmcp4": "fastmcp>=4.2.3,<5",
 }
-if sys.version_info < (3, 11):  # which fastmcp 4.1 and newer ask for
+if sys.version_info < (3, 11):  # which fastmcp 4.2 asks for
     del HOSTS["fastmcp4"]
 # What does not depend on the host is measured on this one.
 ONE_HOST = "mcp2"
