@@ -92,7 +92,7 @@ def test_it_was_sent(lines: Lines, send: Send, upstream: Upstream, codes: set[st
     """Where the server received the request and no good answer came, what it did is unknown, whatever azure says."""
     with serving(upstream):
         before = len(upstream.requests)
-        said = failure(PACK, lines, lambda: send(upstream.url, read_timeout=0.1))
+        said = failure(PACK, lines, lambda: send(upstream.url, read_timeout=upstream.patience))
         assert len(upstream.requests) == before + 1
     assert said.code in codes
     assert (said.outcome, said.retryable) == ("unknown", False)

@@ -253,7 +253,7 @@ def test_nothing_was_sent(lines: Lines, aws: Aws) -> None:
 def test_it_was_sent(lines: Lines, aws: Aws, upstream: Upstream, code: str) -> None:
     """Where the server received the request and no good answer came, what it did is unknown."""
     with serving(upstream):
-        client = aws.client("dynamodb", f"http://127.0.0.1:{upstream.port}", read_timeout=0.2)
+        client = aws.client("dynamodb", f"http://127.0.0.1:{upstream.port}", read_timeout=upstream.patience)
         said = failure(PACK, lines, lambda: put(client))
     assert len(upstream.requests) == 1
     assert (said.code, said.outcome, said.retryable) == (code, "unknown", False)

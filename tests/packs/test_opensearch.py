@@ -78,7 +78,7 @@ def test_it_was_sent(lines: Lines, send: Send, upstream: Upstream, codes: set[st
     """Where the server received the request and no good answer came, what it did is unknown."""
     before = len(upstream.requests)
     with serving(upstream):
-        said = failure(PACK, lines, lambda: send(f"http://127.0.0.1:{upstream.port}", 0.2))
+        said = failure(PACK, lines, lambda: send(f"http://127.0.0.1:{upstream.port}", upstream.patience))
     assert len(upstream.requests) == before + 1
     assert said.code in codes
     assert (said.outcome, said.retryable) == ("unknown", False)

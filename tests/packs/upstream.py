@@ -35,6 +35,11 @@ class Upstream:
     port: int = 0
 
     @property
+    def patience(self) -> float:
+        """Seconds that a client may wait for it: few only where it never answers, since the machine may be busy."""
+        return 0.5 if self.ends == "stall" else 10
+
+    @property
     def url(self) -> str:
         return f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}/{CANARY}"
 
