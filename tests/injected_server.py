@@ -178,9 +178,9 @@ def vouching() -> Any:
 def billing() -> Any:
     """The example's tools, without its payment API."""
     sys.path.insert(0, str(hosts.ROOT / "examples" / "billing"))
-    from error_map import billing_errors  # type: ignore[import-not-found]
-    from service import Billing  # type: ignore[import-not-found]
-    from tools import register  # type: ignore[import-not-found]
+    from error_map import billing_errors
+    from service import Billing
+    from tools import register
 
     server = hosts.new_server("billing")
     register(server, Billing(Path(":memory:"), "http://127.0.0.1:9"), ToolErrors(billing_errors))

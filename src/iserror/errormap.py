@@ -378,7 +378,7 @@ class ErrorMap:
         try:
             return self._packed[kind]
         except KeyError:
-            names = [f"{cls.__module__}.{cls.__qualname__}" for cls in kind.__mro__[:-1]]
+            names = [named(cls) for cls in kind.__mro__[:-1]]
             packs = list(self._packs.values())
             found = self._packed[kind] = tuple(
                 (p, name) for name in names for p in packs if p.may_know(name) and name in p.rows
@@ -398,7 +398,7 @@ class ErrorMap:
     def _search(self, kind: type[BaseException]) -> Entry | None:
         aliases: dict[object, Entry] | None = None
         for cls in kind.__mro__:
-            entry = self._entries.get(cls) or self._entries.get(f"{cls.__module__}.{cls.__qualname__}")
+            entry = self._entries.get(cls) or self._entries.get(named(cls))
             if entry is None:
                 if aliases is None:
                     aliases = self._aliases()
@@ -435,7 +435,7 @@ class ErrorMap:
         return f"<ErrorMap with {len(self._entries)} entries>"
 
 
-def named(key: type[BaseException] | str) -> str:
+def named(key: type | str) -> str:
     return key if isinstance(key, str) else f"{key.__module__}.{key.__qualname__}"
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from iserror.packs import codes
 from iserror.packs.http import by_status
 from iserror.packs.pack import By, Pack
-from iserror.packs.phase import redirected
+from iserror.packs.phase import frames, redirected
 
 _STATUS: Final = by_status("status", lambda exc: exc.headers)
 
@@ -22,10 +22,8 @@ _BY_STATUS: Final = By(_STATUS.what, _status, _STATUS.entries, _STATUS.otherwise
 
 def _raised_by(exc: Any) -> str:
     """The module of the innermost frame in the traceback."""
-    tb = exc.__traceback__
-    while tb.tb_next is not None:
-        tb = tb.tb_next
-    return str(tb.tb_frame.f_globals["__name__"])
+    *_, last = frames(exc)
+    return str(last.f_globals["__name__"])
 
 
 # aiohttp repeats a request of an idempotent method once if a kept connection breaks; a repeat that fails to connect

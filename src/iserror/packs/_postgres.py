@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from iserror.packs import codes, sql
 from iserror.packs.pack import By, Pack
+from iserror.packs.phase import frames
 
 _APPENDIX: Final = "https://www.postgresql.org/docs/current/errcodes-appendix.html"
 
@@ -21,10 +22,8 @@ def _phase(exc: Any) -> str | None:
     if exc.pgconn is not None:  # only of an attempt to connect, and libpq keeps the server's SQLSTATE of it to itself
         return "no password" if exc.pgconn.needs_password else "connecting"
     # A host without address has nothing but a text, and the place where it was raised.
-    frame = exc.__traceback__
-    while frame.tb_next is not None:
-        frame = frame.tb_next
-    if frame.tb_frame.f_globals["__name__"].startswith(("psycopg._conninfo", "psycopg._dns")):
+    *_, last = frames(exc)
+    if last.f_globals["__name__"].startswith(("psycopg._conninfo", "psycopg._dns")):
         return "connecting"
     return "connected"
 

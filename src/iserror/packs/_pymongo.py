@@ -8,6 +8,7 @@ from typing import Any, Final
 from iserror.errormap import Template
 from iserror.packs import codes, sql
 from iserror.packs.pack import By, Pack
+from iserror.packs.phase import frames
 
 # MongoDB rolls nothing back outside a transaction: what an operation on many documents did before it failed, stays.
 _PARTLY: Final = replace(codes.UPSTREAM_REJECTED, outcome="unknown", hint=codes.UPSTREAM_ERROR.hint)
@@ -61,12 +62,7 @@ _CODES: Final = {
 
 
 def _many(exc: BaseException) -> str | None:
-    link = exc.__traceback__
-    while link is not None:
-        if link.tb_frame.f_code.co_name in _MANY:
-            return "many"
-        link = link.tb_next
-    return None
+    return "many" if any(frame.f_code.co_name in _MANY for frame in frames(exc)) else None
 
 
 def _code(exc: Any) -> str | None:

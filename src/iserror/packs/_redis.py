@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from types import FrameType
 from typing import Any, Final
 
 from iserror.errormap import Entry
 from iserror.packs import codes, sql
 from iserror.packs.pack import By, Pack
-
-
-def _frames(exc: BaseException) -> Iterator[FrameType]:
-    """The frames that the exception passed through, innermost last."""
-    link = exc.__traceback__
-    while link is not None:
-        yield link.tb_frame
-        link = link.tb_next
+from iserror.packs.phase import frames
 
 
 def _phase(exc: BaseException) -> str | None:
@@ -28,7 +20,7 @@ def _phase(exc: BaseException) -> str | None:
     last try, which may be a refused connection. A client of a cluster takes a connection for each try.
     """
     found = None
-    for frame in _frames(exc):
+    for frame in frames(exc):
         module = frame.f_globals["__name__"]
         if module.endswith(".cluster"):
             return None
@@ -38,7 +30,7 @@ def _phase(exc: BaseException) -> str | None:
 
 
 def _pipelined(exc: BaseException) -> str | None:
-    return "pipeline" if any(frame.f_code.co_name.endswith("raise_first_error") for frame in _frames(exc)) else None
+    return "pipeline" if any(frame.f_code.co_name.endswith("raise_first_error") for frame in frames(exc)) else None
 
 
 def _code(exc: Any) -> str | None:
@@ -60,7 +52,7 @@ def _connecting(entry: Entry, otherwise: Entry) -> By:
 
 
 def _acquiring(exc: BaseException) -> str | None:
-    *_, last = _frames(exc)
+    *_, last = frames(exc)
     return "acquire" if last.f_code.co_name in ("__enter__", "__aenter__") else None
 
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from iserror.attempt import attempt
-from iserror.errormap import Entry
+from iserror.errormap import Entry, named
 from iserror.packs import codes, sql
 from iserror.packs._postgres import asyncpg, psycopg
 from iserror.packs._pymysql import pymysql
@@ -18,7 +18,7 @@ _DRIVERS: Final = {**sqlite3.rows, **psycopg.rows, **asyncpg.rows, **pymysql.row
 
 @lru_cache(maxsize=256)
 def _rows(kind: type) -> tuple[Entry | By, ...]:
-    names = (f"{cls.__module__}.{cls.__qualname__}" for cls in kind.__mro__)
+    names = map(named, kind.__mro__)
     return tuple(_DRIVERS[name] for name in names if name in _DRIVERS)
 
 

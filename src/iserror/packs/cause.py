@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from iserror.errormap import Entry
+from iserror.errormap import Entry, named
 from iserror.packs import codes
 from iserror.packs._aiohttp import aiohttp
 from iserror.packs._httpx import httpx, httpx2
@@ -56,7 +56,7 @@ def cause_of(exc: BaseException) -> str | None:
 def _code(links: Iterator[BaseException]) -> str | None:
     for link in links:
         for cls in type(link).__mro__[:-1]:
-            name = f"{cls.__module__}.{cls.__qualname__}"
+            name = named(cls)
             entry = _KNOWN[name].find(name, link) if name in _KNOWN else None
             if entry is not None:
                 return entry.code if entry.outcome == codes.VOCABULARY[entry.code].outcome else None

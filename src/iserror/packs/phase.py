@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any, Final
 
 # By function and module. "connecting" ends before the first byte of a request is sent; what a tunnel through a proxy
@@ -21,19 +22,24 @@ _STEPS: Final = {
 }
 
 
+def frames(exc: BaseException) -> Iterator[FrameType]:
+    """The frames that an exception passed through, innermost last; none of one that was not raised."""
+    tb = exc.__traceback__
+    while tb is not None:
+        yield tb.tb_frame
+        tb = tb.tb_next
+
+
 def phase_of(exc: Any) -> str:
     """`connecting`, `starting` (a program) or `redirected` if a function that does only that is in the traceback.
 
     The same class is raised for a connection that was not made and for an answer that did not come (`TimeoutError`,
     `ssl.SSLError`, `ConnectionResetError`); nothing else tells them apart. "" where none of the steps is in it.
     """
-    tb = exc.__traceback__
-    while tb is not None:
-        frame = tb.tb_frame
+    for frame in frames(exc):
         modules = _STEPS.get(frame.f_code.co_name)
         if modules is not None and (step := modules.get(frame.f_globals.get("__name__", ""))):
             return step
-        tb = tb.tb_next
     return ""
 
 
@@ -65,11 +71,8 @@ def _may_be_done(answer: Any) -> bool:
 
 def _answers(exc: Any) -> Iterator[Any]:
     yield from getattr(getattr(exc, "response", exc), "history", ())
-    tb = exc.__traceback__
-    while tb is not None:
-        frame = tb.tb_frame
+    for frame in frames(exc):
         modules = _FOLLOWING.get(frame.f_code.co_name)
         if modules is not None and (local := modules.get(frame.f_globals.get("__name__", ""))):
             found = frame.f_locals.get(local)
             yield from found if isinstance(found, list) else (found,)
-        tb = tb.tb_next

@@ -25,7 +25,7 @@ from iserror.errormap import ErrorMap, named
 from iserror.failure import ToolFailure, host_tool_errors
 from iserror.function import Options, is_guarded, options_of
 from iserror.guard import ToolErrors
-from iserror.hosts import ATTACHED
+from iserror.hosts._mcp import guard_of
 from iserror.problem import is_protocol_error
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ async def check(audit: Audit, server: Any, session: Session) -> None:
         audit.skip(f"coverage, since its tools cannot be listed ({type(exc).__name__})", type(server).__name__)
         return
     tools = [_Tool(tool.name, tool, _function_of(tool)) for tool in listed]
-    attached: ToolErrors | None = server.__dict__.get(ATTACHED)
+    attached = guard_of(server)
     for tool in tools:
         if attached is None and not is_guarded(tool.fn):
             _unguarded(audit, tool)
