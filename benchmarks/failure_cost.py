@@ -16,13 +16,13 @@ from structlog.tracebacks import ExceptionDictTransformer
 
 import iserror
 from iserror import ErrorMap, ToolErrors
-from iserror.call import Call
-from iserror.excinfo import describe
+from iserror.errors.problem import Problem, resolve
+from iserror.layers.call import Call
+from iserror.layers.report import report
 from iserror.logs.chain import _to_json
+from iserror.logs.excinfo import describe
 from iserror.logs.sink import FileSink
-from iserror.problem import Problem, resolve
 from iserror.redact import redact_text
-from iserror.report import report
 
 PLAIN = "the invoice service did not answer in time"
 MESSAGE = "could not connect to postgresql://app:hunter2@db.internal:5432/invoices (open files: /srv/billing/app.db)"

@@ -13,10 +13,10 @@ import pytest
 import structlog
 
 from iserror import configure_logging, configure_redaction
-from iserror.excinfo import LogText
-from iserror.fingerprint import keep_key_in
 from iserror.logs import configure, sink
 from iserror.logs.chain import State
+from iserror.logs.excinfo import LogText
+from iserror.logs.fingerprint import keep_key_in
 
 # Where the library was installed before it had a plugin, pytest does not find that by itself.
 pytest_plugins = [] if "iserror" in entry_points(group="pytest11").names else ["iserror.testing.plugin"]

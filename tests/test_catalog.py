@@ -12,8 +12,8 @@ import pytest
 
 import iserror
 from iserror import ErrorMap, ToolErrors
-from iserror.catalog import changes, codes_of, load, to_html, to_json, to_markdown
 from iserror.cli import main
+from iserror.cli.catalog import changes, codes_of, load, to_html, to_json, to_markdown
 from tests.hosts import ROOT, new_server
 
 

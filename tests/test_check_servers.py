@@ -14,12 +14,12 @@ from typing import Any
 import jsonschema
 import pytest
 
-from iserror import cli
 from iserror.check import audit, baseline, output
 from iserror.check.checks.arguments import broken
 from iserror.check.finding import CHECKS, Finding
 from iserror.check.target import parse
 from iserror.check.wire import CannotRunError, safe_url
+from iserror.cli import run as cli
 from tests.bad_server import SECRET
 from tests.checked_server import PASSWORD
 from tests.hosts import ROOT
@@ -382,7 +382,7 @@ def test_json_without_the_extra() -> None:
 
 def test_a_long_run_says_what_it_does(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A step that begins ten seconds after the last word on stderr is named there."""
-    from iserror import cli
+    from iserror.cli import run as cli
 
     progress = cli._Progress()
     progress("2025-11-25: unknown tool")

@@ -17,8 +17,8 @@ from typing import Any, get_args
 import pytest
 
 from iserror import ErrorMap, Failure, ToolErrors, ToolFailure
-from iserror.failure import CATEGORIES, Category, Effect, Outcome, parse_retry_after
-from iserror.problem import Group
+from iserror.errors.failure import CATEGORIES, Category, Effect, Outcome, parse_retry_after
+from iserror.errors.problem import Group
 from tests import hosts
 
 

@@ -38,10 +38,10 @@ from iserror.check.plants import Plants
 from iserror.check.session import Session
 from iserror.check.target import Target
 from iserror.check.wire import GoneError
-from iserror.failure import Failure
+from iserror.errors.failure import Failure
+from iserror.errors.problem import Group
 from iserror.logs import chain
 from iserror.logs.sink import FileSink
-from iserror.problem import Group
 from tests import hosts, injected_server
 from tests.conftest import Lines
 from tests.hosts import HOST, IS_FASTMCP, ROOT, ProtocolError, ToolError
@@ -382,7 +382,7 @@ def test_a_map_of_special_classes() -> None:
     assert set(done.skipped) == {
         "pydantic_core._pydantic_core.ValidationError, of which no instance can be made",
         f"{module}.{name}, {special}",
-        f"iserror.failure.ToolFailure, {special}",
+        f"iserror.errors.failure.ToolFailure, {special}",
     }
 
 

@@ -25,10 +25,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from iserror import cli, logs
-from iserror.logs import follow, reader, segment, source
-from iserror.logs.follow import Follower
-from iserror.logs.reader import Stream, search
+from iserror import logs
+from iserror.cli import run as cli
+from iserror.logs import segment
+from iserror.logs.read import follow, reader, source
+from iserror.logs.read.follow import Follower
+from iserror.logs.read.reader import Stream, search
 from iserror.logs.record import stamp
 from iserror.logs.segment import Name
 from iserror.logs.sink import FileSink
@@ -859,7 +861,7 @@ import resource, sys
 from pathlib import Path
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 from iserror import logs
-from iserror.logs.follow import Follower
+from iserror.logs.read.follow import Follower
 path, call = sys.argv[1:]
 print(len(logs.find(call, path)), len(list(logs.records(path))))
 print(len(Follower([Path(path)]).last(10_000)))
@@ -1120,8 +1122,8 @@ def test_starts_fast() -> None:
     """`iserror trace` loads nothing of the server's side, nor what only other commands need."""
     script = (
         "import sys; from iserror.cli import main; main(['trace', '0' * 32, sys.argv[1]])\n"
-        "print(*(n for n in ('pydantic', 'structlog', 'anyio', 'mcp', 'asyncio', 'logging', 'iserror.logs.summary', "
-        "'iserror.call') if n in sys.modules))"
+        "print(*(n for n in ('pydantic', 'structlog', 'anyio', 'mcp', 'asyncio', 'logging', "
+        "'iserror.logs.read.summary', 'iserror.layers.call') if n in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", script, __file__], capture_output=True, text=True)
     assert done.stdout == "\n", done.stderr

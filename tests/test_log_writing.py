@@ -25,14 +25,14 @@ import pytest
 import structlog
 
 from iserror import ToolErrors, ToolFailure, configure_logging, current_call, logs
-from iserror.call import new_request_id
-from iserror.fingerprint import fingerprint
+from iserror.layers.call import new_request_id
 from iserror.logs import configure, housekeeping
 from iserror.logs.chain import LogHandler
+from iserror.logs.fingerprint import fingerprint
 from iserror.logs.housekeeping import Housekeeper
-from iserror.logs.reader import search
+from iserror.logs.read.reader import search
+from iserror.logs.read.summary import summarize
 from iserror.logs.sink import FileSink
-from iserror.logs.summary import summarize
 from tests import hosts
 from tests.log_children import ESCAPES, body, command, duplicates, fail, run, sink_of
 from tests.log_files import (

@@ -20,11 +20,12 @@ from typing import Any
 import pytest
 
 from iserror import ErrorMap
-from iserror.errormap import BUILT_IN
-from iserror.logs import entry, page, summary, summary_text
-from iserror.logs.page import to_html
-from iserror.logs.summary import Summary, moment, summarize
-from iserror.logs.summary_text import columns, sparkline, to_json, to_text
+from iserror.errors.errormap import BUILT_IN
+from iserror.logs.read import entry, page, summary
+from iserror.logs.read import text as summary_text
+from iserror.logs.read.page import to_html
+from iserror.logs.read.summary import Summary, moment, summarize
+from iserror.logs.read.text import columns, sparkline, to_json, to_text
 
 BASE = 1_767_323_045  # 2026-01-02T03:04:05Z
 DAY = 86_400

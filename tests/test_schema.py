@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from iserror.arguments import reasons_of_json
-from iserror.schema import schema_error
+from iserror.errors.arguments import reasons_of_json
+from iserror.support.schema import schema_error
 
 pytest.importorskip("jsonschema", reason="this host comes without jsonschema, and checks no schema with it")
 

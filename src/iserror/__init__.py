@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from iserror import logs as logs
     from iserror import packs as packs
-    from iserror.call import current_call
-    from iserror.errormap import ErrorMap
-    from iserror.failure import Failure, ToolFailure, quoted
+    from iserror.errors.errormap import ErrorMap
+    from iserror.errors.failure import Failure, ToolFailure, quoted
+    from iserror.errors.partial import Batch, ItemFailure, PartialResult
     from iserror.guard import ToolErrors
+    from iserror.layers.call import current_call
     from iserror.logs.configure import configure_logging
-    from iserror.partial import Batch, ItemFailure, PartialResult
     from iserror.redact import Redactor, Rule, Safe, configure_redaction, redact_text
 
 __all__ = [
@@ -38,20 +38,20 @@ __all__ = [
 
 # Where each name is; it is imported when it is first used, so that `iserror trace` does not wait for pydantic.
 _MODULES = {
-    "Batch": "partial",
-    "ErrorMap": "errormap",
-    "Failure": "failure",
-    "ItemFailure": "partial",
-    "PartialResult": "partial",
+    "Batch": "errors.partial",
+    "ErrorMap": "errors.errormap",
+    "Failure": "errors.failure",
+    "ItemFailure": "errors.partial",
+    "PartialResult": "errors.partial",
     "Redactor": "redact",
     "Rule": "redact",
     "Safe": "redact",
     "ToolErrors": "guard",
-    "ToolFailure": "failure",
+    "ToolFailure": "errors.failure",
     "configure_logging": "logs.configure",
     "configure_redaction": "redact",
-    "current_call": "call",
-    "quoted": "failure",
+    "current_call": "layers.call",
+    "quoted": "errors.failure",
     "redact_text": "redact",
 }
 

@@ -8,12 +8,13 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
-from iserror import hosts, returned
-from iserror.errormap import ErrorMap
-from iserror.failure import EFFECTS, Effect, check_choice
-from iserror.function import Options, decorate
+from iserror import hosts
+from iserror.errors import returned
+from iserror.errors.errormap import ErrorMap
+from iserror.errors.failure import EFFECTS, Effect, check_choice
+from iserror.errors.problem import Hook
+from iserror.layers.function import Options, decorate
 from iserror.logs.configure import from_environment, prepare
-from iserror.problem import Hook
 
 if TYPE_CHECKING:
     from iserror.idempotency.settings import Idempotency

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from iserror import Failure
-from iserror.packs.pack import Pack
+from iserror.errors.pack import Pack
 from tests.conftest import Lines
 from tests.packs.failing import CANARY, failure
 from tests.packs.upstream import Upstream, free_port, response, serving, stalled_connect

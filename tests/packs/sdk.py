@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from iserror import Failure
-from iserror.packs.pack import Pack
+from iserror.errors.pack import Pack
 from tests.conftest import Lines
 from tests.packs.failing import CANARY, failure
 from tests.packs.upstream import Upstream, free_port, serving, stalled_connect

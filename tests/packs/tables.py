@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from iserror import packs
-from iserror.errormap import Entry
+from iserror.errors.errormap import Entry
+from iserror.errors.pack import Pack
 from iserror.packs.codes import VOCABULARY
 from iserror.packs.http import STATUSES
-from iserror.packs.pack import Pack
 
 PAGE = Path(__file__).parents[2] / "docs" / "packs.md"
 _BETWEEN = re.compile(r"(<!-- (vocabulary|statuses|packs) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -19,8 +19,8 @@ import pytest
 
 import iserror
 from iserror import Failure
+from iserror.errors.pack import By
 from iserror.packs import sql
-from iserror.packs.pack import By
 from tests.conftest import Lines
 from tests.packs.conftest import Postgres
 from tests.packs.failing import CANARY, entry_of, failure
@@ -68,7 +68,7 @@ LOST = [
 ]
 BROKEN = ["do $$ begin raise statement_completion_unknown; end $$", "do $$ begin raise io_error; end $$"]
 
-Driver = tuple[iserror.packs.pack.Pack, Callable[..., Awaitable[None]]]
+Driver = tuple[iserror.errors.pack.Pack, Callable[..., Awaitable[None]]]
 
 
 async def by_psycopg(server: Postgres, statement: str, **settings: Any) -> None:

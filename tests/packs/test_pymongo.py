@@ -17,7 +17,7 @@ from pymongo import InsertOne, MongoClient, UpdateMany
 
 import iserror
 from iserror import Failure
-from iserror.packs.pack import By
+from iserror.errors.pack import By
 from tests.conftest import Lines
 from tests.packs.failing import CANARY, entry_of, failure
 from tests.packs.mongo_server import HELLO, mongo

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pymysql
 
 import iserror
-from iserror.packs.pack import By
+from iserror.errors.pack import By
 from tests.conftest import Lines
 from tests.packs.failing import CANARY, entry_of, failure
 from tests.packs.mysql_server import mysql

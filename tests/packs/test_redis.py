@@ -21,7 +21,7 @@ from tests.packs.failing import CANARY, entry_of, failure
 from tests.packs.upstream import free_port, stalled_connect
 from tests.redis_server import RedisServer
 
-Pack = iserror.packs.pack.Pack
+Pack = iserror.errors.pack.Pack
 
 
 @pytest.fixture(scope="module")

@@ -59,4 +59,4 @@ def test_nothing_is_imported_for_it() -> None:
         "print(sorted(m for m in set(sys.modules) - before if not m.startswith('iserror.packs')))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["['iserror.packs', 'iserror.packs.pack']", "[]"]
+    assert done.stdout.splitlines() == ["['iserror.packs', 'iserror.errors.pack']", "[]"]

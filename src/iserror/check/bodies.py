@@ -17,14 +17,14 @@ from typing import Any, Final
 
 import anyio
 
-from iserror.attempt import attempt
-from iserror.call import Call, current
-from iserror.errormap import ErrorMap
-from iserror.failure import Effect
-from iserror.function import Options, core, like, options_of, wrap
+from iserror.errors.errormap import ErrorMap
+from iserror.errors.failure import Effect
 from iserror.guard import ToolErrors
 from iserror.hosts._mcp import guard_of
-from iserror.toolrun import is_the_hosts
+from iserror.layers.call import Call, current
+from iserror.layers.function import Options, core, like, options_of, wrap
+from iserror.layers.toolrun import is_the_hosts
+from iserror.support.look import attempt
 
 PLACE: Final = "(injected)"
 """The file that a traceback names for what a stand-in raises; frames of the library's own are left out of the log."""

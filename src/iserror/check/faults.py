@@ -10,12 +10,12 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, Final, Literal
 
-from iserror.attempt import attempt
 from iserror.check.plants import Plants
-from iserror.errormap import BUILT_IN, Entry, ErrorMap, named
-from iserror.failure import Outcome, ToolFailure
-from iserror.problem import Group, protocol_error_data
-from iserror.schema import schema_error
+from iserror.errors.errormap import BUILT_IN, Entry, ErrorMap, named
+from iserror.errors.failure import Outcome, ToolFailure
+from iserror.errors.problem import Group, protocol_error_data
+from iserror.support.look import attempt
+from iserror.support.schema import schema_error
 
 PROTOCOL_CODE: Final = -31077
 

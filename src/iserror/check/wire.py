@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 
 import anyio
 
-from iserror.failure import safe_line
+from iserror.errors.failure import safe_line
 from iserror.redact import clean_line, redact_text
 
 Message = Mapping[str, Any]

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
-from iserror.attempt import attempt, either
-from iserror.call import new_request_id, parse_traceparent
 from iserror.client.classify import classify
 from iserror.client.outcome import (
     CallOutcome,
@@ -31,11 +29,13 @@ from iserror.client.outcome import (
     UrlElicitationRequired,
 )
 from iserror.client.session import by_name, list_tools, sender
-from iserror.excinfo import describe, log_text
-from iserror.failure import Failure, log_name, safe_name
-from iserror.fingerprint import fingerprint
+from iserror.errors.failure import Failure, log_name, safe_name
+from iserror.layers.call import new_request_id, parse_traceparent
 from iserror.logs.chain import emit
+from iserror.logs.excinfo import describe, log_text
+from iserror.logs.fingerprint import fingerprint
 from iserror.logs.record import SCHEMA_VERSION
+from iserror.support.look import attempt, either
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState

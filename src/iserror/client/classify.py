@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from iserror.attempt import attempt, either
 from iserror.client.outcome import (
     CallOutcome,
     ContractBroken,
@@ -26,11 +25,12 @@ from iserror.client.outcome import (
     ToolFailed,
     UrlElicitationRequired,
 )
-from iserror.failure import Failure, safe_line
-from iserror.partial import PartialResult
-from iserror.problem import URL_ELICITATION_REQUIRED, Group, leaves, protocol_error_data, raised_below, text_of
+from iserror.errors.failure import Failure, safe_line
+from iserror.errors.partial import PartialResult
+from iserror.errors.problem import URL_ELICITATION_REQUIRED, Group, leaves, protocol_error_data, raised_below, text_of
+from iserror.errors.returned import FAILURE_KEY
 from iserror.redact import redact
-from iserror.returned import FAILURE_KEY
+from iserror.support.look import attempt, either
 
 INVALID_PARAMS: Final = -32602
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from iserror.failure import Failure
+from iserror.errors.failure import Failure
 from iserror.redact.text import clean, clean_line, cut_short
 
 if TYPE_CHECKING:
-    from iserror.partial import PartialResult
+    from iserror.errors.partial import PartialResult
 
 Block: TypeAlias = Mapping[str, Any]
 """A content block in its wire form: `{"type": "text", "text": ...}`."""

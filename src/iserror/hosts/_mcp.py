@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from iserror.attempt import either
-from iserror.call import Call, current, parse_traceparent
-from iserror.failure import host_tool_errors, safe_name
+from iserror.errors.failure import host_tool_errors, safe_name
+from iserror.errors.problem import ProtocolProblem, raised_by_sdk, raised_in, validated_by_host
 from iserror.guard import ToolErrors
 from iserror.hosts import ATTACHED
-from iserror.problem import ProtocolProblem, raised_by_sdk, raised_in, validated_by_host
-from iserror.protocol import sanitized
+from iserror.layers.call import Call, current, parse_traceparent
+from iserror.layers.protocol import sanitized
+from iserror.layers.report import report, report_finished, report_given_up
+from iserror.layers.toolrun import ToolHost, Views
 from iserror.redact import redact_text
-from iserror.report import report, report_finished, report_given_up
-from iserror.toolrun import ToolHost, Views
+from iserror.support.look import either
 
 HOOKED: Final = "__iserror_hooked__"
 

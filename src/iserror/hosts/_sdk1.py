@@ -15,13 +15,13 @@ from mcp.server.lowlevel.server import request_ctx
 from mcp.shared.exceptions import McpError
 from mcp.shared.version import SUPPORTED_PROTOCOL_VERSIONS
 
-from iserror.arguments import reasons_of_json
-from iserror.call import Call
+from iserror.errors.arguments import reasons_of_json
+from iserror.errors.problem import Problem, invalid_arguments, invalid_output
 from iserror.guard import ToolErrors
 from iserror.hosts._mcp import facts, new_call, served
-from iserror.problem import Problem, invalid_arguments, invalid_output
-from iserror.schema import OutputSchemaError, describe_error
-from iserror.wire import serve
+from iserror.layers.call import Call
+from iserror.layers.wire import serve
+from iserror.support.schema import OutputSchemaError, describe_error
 
 # Without an MCP-Protocol-Version header (specification 2025-06-18, transports, protocol version header).
 DEFAULT_HTTP_VERSION = "2025-03-26"

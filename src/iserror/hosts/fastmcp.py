@@ -18,15 +18,15 @@ from fastmcp.tools.base import Tool, ToolResult
 from fastmcp.tools.tool_transform import TransformedTool
 from mcp import types
 
-from iserror.call import current
-from iserror.failure import ToolFailure
-from iserror.function import is_guarded
+from iserror.errors.failure import ToolFailure
+from iserror.errors.problem import protocol_error_data, raised_in, validated_by_host
 from iserror.guard import ToolErrors
 from iserror.hosts._mcp import HOOKED, guard_of, hook_dispatch, hush, look_up
-from iserror.problem import protocol_error_data, raised_in, validated_by_host
-from iserror.report import mark_span
-from iserror.schema import schema_error
-from iserror.toolrun import Views
+from iserror.layers.call import current
+from iserror.layers.function import is_guarded
+from iserror.layers.report import mark_span
+from iserror.layers.toolrun import Views
+from iserror.support.schema import schema_error
 
 ON_SDK_1: Final = int(version("mcp").partition(".")[0]) < 2
 

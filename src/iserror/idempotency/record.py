@@ -12,12 +12,12 @@ from typing import Any, Final, get_type_hints
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import to_json
 
-from iserror.attempt import attempt
-from iserror.failure import Failure
+from iserror.errors.failure import Failure
+from iserror.errors.problem import Problem, built_in
 from iserror.idempotency.scope import plain
-from iserror.problem import Problem, built_in
+from iserror.layers.wire import redacted_meta
 from iserror.redact import Safe
-from iserror.wire import redacted_meta
+from iserror.support.look import attempt
 
 MAX_RESULT: Final = 1 << 20
 """Bytes of a result's JSON; more is not kept."""

@@ -19,9 +19,9 @@ from uuid import UUID
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from iserror.attempt import attempt
-from iserror.call import UNTOLD, Call
 from iserror.idempotency.settings import Idempotency
+from iserror.layers.call import UNTOLD, Call
+from iserror.support.look import attempt
 
 MAX_KEY: Final = 255
 KEY_RULE: Final = f"must be a text of 1 to {MAX_KEY} printable characters"

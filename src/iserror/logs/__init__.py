@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from iserror.logs.record import SCHEMA_VERSION, Record
 
 if TYPE_CHECKING:
-    from iserror.logs.reader import find, records
+    from iserror.logs.read.reader import find, records
 
 __all__ = ["SCHEMA_VERSION", "Record", "find", "records"]
 
@@ -18,7 +18,7 @@ __all__ = ["SCHEMA_VERSION", "Record", "find", "records"]
 def __getattr__(name: str) -> object:
     # A server writes the log and does not read it.
     if name in ("find", "records"):
-        from iserror.logs import reader
+        from iserror.logs.read import reader
 
         return getattr(reader, name)
     raise AttributeError(f"module 'iserror.logs' has no attribute {name!r}")

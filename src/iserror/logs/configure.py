@@ -9,16 +9,16 @@ from typing import Final
 
 import structlog
 
-from iserror.attempt import attempt
-from iserror.excinfo import LogText
-from iserror.failure import check_choice
-from iserror.fingerprint import keep_key_in
+from iserror.errors.failure import check_choice
 from iserror.logs import chain
 from iserror.logs.chain import LogHandler, State
+from iserror.logs.excinfo import LogText
+from iserror.logs.fingerprint import keep_key_in
 from iserror.logs.record import LOG_VARIABLE
 from iserror.logs.segment import FILE_SUFFIXES
 from iserror.logs.sink import FileSink, StderrSink, is_folder, tell, tell_once
 from iserror.redact.rule import Profile
+from iserror.support.look import attempt
 
 MAX_BYTES: Final = 64 << 20
 _LEVELS: Final = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)

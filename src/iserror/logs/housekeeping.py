@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-from iserror.attempt import attempt
 from iserror.logs.record import stamp
 from iserror.logs.segment import Name, compress, folder_sizes, names
+from iserror.support.look import attempt
 
 # Compressing writes all the time, so a temporary file that nobody touched for so long has no owner.
 _ABANDONED: Final = 60.0

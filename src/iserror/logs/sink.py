@@ -14,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from iserror.attempt import attempt
 from iserror.logs.housekeeping import Housekeeper, host_name
 from iserror.logs.record import SCHEMA_VERSION, TIMESTAMP_KEY, expanded, printable, stamp
 from iserror.logs.segment import FILE_SUFFIXES, Name, late_file
+from iserror.support.look import attempt
 
 _told: set[str] = set()
 

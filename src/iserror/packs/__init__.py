@@ -9,10 +9,11 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from iserror.attempt import attempt
-from iserror.packs.pack import ListedPack
+from iserror.errors.pack import ListedPack
+from iserror.support.look import attempt
 
 if TYPE_CHECKING:
+    from iserror.errors.pack import Pack
     from iserror.packs._aiohttp import aiohttp as aiohttp
     from iserror.packs._anthropic import anthropic as anthropic
     from iserror.packs._anyio import anyio as anyio
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from iserror.packs._sqlite3 import sqlite3 as sqlite3
     from iserror.packs._stdlib import stdlib as stdlib
     from iserror.packs._stripe import stripe as stripe
-    from iserror.packs.pack import Pack
 
 # Pack -> its module here, and the one that tells whether its library is installed; "" for what Python brings, None for
 # what an author has to name. Where two know a class, the first counts.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from iserror.errors.pack import By, Pack
 from iserror.packs import codes
 from iserror.packs.http import by_status
-from iserror.packs.pack import By, Pack
 from iserror.packs.phase import frames, redirected
 
 _STATUS: Final = by_status("status", lambda exc: exc.headers)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from iserror.errors.pack import Pack
 from iserror.packs import codes
-from iserror.packs.pack import Pack
 
 # Not here: what a mistake in the tool raises (BusyResourceError, NoEventLoopError, RunFinishedError, ...), what steers
 # it (WouldBlock), and what only carries another exception: TaskFailed, FutureFailed and BrokenWorkerInterpreter, which

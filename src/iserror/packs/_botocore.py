@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from iserror.failure import parse_retry_after
+from iserror.errors.failure import parse_retry_after
+from iserror.errors.pack import By, Pack
 from iserror.packs import codes
 from iserror.packs.http import NO_CREDENTIALS, statuses
-from iserror.packs.pack import By, Pack
 from iserror.packs.retry import wait_of
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from iserror.errormap import Entry, Template
+from iserror.errors.errormap import Entry, Template
+from iserror.errors.pack import By, Pack
 from iserror.packs import codes
 from iserror.packs.cause import cause_of
 from iserror.packs.http import by_status
-from iserror.packs.pack import By, Pack
 
 
 def _cause(exc: Any) -> str | None:

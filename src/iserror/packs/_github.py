@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from iserror.attempt import attempt
+from iserror.errors.pack import By, Pack
 from iserror.packs import codes
 from iserror.packs.cause import by_cause
 from iserror.packs.http import NO_CREDENTIALS, by_status
-from iserror.packs.pack import By, Pack
+from iserror.support.look import attempt
 
 
 def _by_status(path: str, headers: Callable[[Any], Any], body: Callable[[Any], Any]) -> By:

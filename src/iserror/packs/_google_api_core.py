@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from iserror.errors.pack import By, Pack
 from iserror.packs import codes, retry, rpcstatus
 from iserror.packs.http import NO_CREDENTIALS, by_status
-from iserror.packs.pack import By, Pack
 from iserror.packs.rpcstatus import STATUSES, waiting
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from iserror.errors.pack import By, Pack
 from iserror.packs import codes
-from iserror.packs.pack import By, Pack
 from iserror.packs.rpcstatus import STATUSES, status, waiting
 
 # A subclass without a status is an interceptor's or a mock's.

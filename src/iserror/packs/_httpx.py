@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from iserror.errormap import Entry
+from iserror.errors.errormap import Entry
+from iserror.errors.pack import By, Pack
 from iserror.packs import codes
 from iserror.packs.http import by_status, unreached
-from iserror.packs.pack import By, Pack
 from iserror.packs.phase import redirected
 
 

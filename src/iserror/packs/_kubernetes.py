@@ -9,14 +9,14 @@ import json
 from dataclasses import replace
 from typing import Any, Final
 
-from iserror.attempt import attempt
-from iserror.errormap import Entry
+from iserror.errors.errormap import Entry
+from iserror.errors.pack import By, Pack
 from iserror.packs import codes
 from iserror.packs.cause import cause_of
 from iserror.packs.http import NO_CREDENTIALS, statuses
-from iserror.packs.pack import By, Pack
 from iserror.packs.retry import wait_of
 from iserror.packs.rpcstatus import names_of
+from iserror.support.look import attempt
 
 
 def _status(exc: Any) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from iserror.errors.pack import By, Pack
 from iserror.packs import codes
 from iserror.packs.cause import by_cause
 from iserror.packs.http import NO_CREDENTIALS, UNSIGNED, by_status
-from iserror.packs.pack import By, Pack
 
 # A 429 that no wait mends. Their `type` is `insufficient_quota`; the code has become one of several.
 _BILLING: Final = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from iserror.errors.pack import By, Pack
 from iserror.packs import codes
 from iserror.packs._elasticsearch import SOME_REFUSED
 from iserror.packs.cause import by_cause
 from iserror.packs.http import statuses
-from iserror.packs.pack import By, Pack
 
 
 def _status(exc: Any) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from iserror.errors.pack import By, Pack
 from iserror.packs import codes, sql
-from iserror.packs.pack import By, Pack
 from iserror.packs.phase import frames
 
 _APPENDIX: Final = "https://www.postgresql.org/docs/current/errcodes-appendix.html"

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from iserror.errors.pack import Pack
 from iserror.packs import codes
-from iserror.packs.pack import Pack
 
 pydantic: Final = Pack(
     name="pydantic",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from iserror.errormap import Template
+from iserror.errors.errormap import Template
+from iserror.errors.pack import By, Pack
 from iserror.packs import codes, sql
-from iserror.packs.pack import By, Pack
 from iserror.packs.phase import frames
 
 # MongoDB rolls nothing back outside a transaction: what an operation on many documents did before it failed, stays.

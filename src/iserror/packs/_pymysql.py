@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from iserror.errors.pack import By, Pack
 from iserror.packs import codes, sql
 from iserror.packs.http import is_tls
-from iserror.packs.pack import By, Pack
 
 
 def _number(exc: Any) -> object:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from iserror.errormap import Entry
+from iserror.errors.errormap import Entry
+from iserror.errors.pack import By, Pack
 from iserror.packs import codes, sql
-from iserror.packs.pack import By, Pack
 from iserror.packs.phase import frames
 
 

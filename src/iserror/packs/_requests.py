@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
-from iserror.errormap import Entry
+from iserror.errors.errormap import Entry
+from iserror.errors.pack import By, Pack
 from iserror.packs import codes
 from iserror.packs.http import by_status, is_tls
-from iserror.packs.pack import By, Pack
 from iserror.packs.phase import phase_of, redirected
 
 # urllib3 repeats a request that it sent only with a method that is idempotent (Retry.DEFAULT_ALLOWED_METHODS), so that

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from iserror.errors.pack import By, Pack
 from iserror.packs import codes
 from iserror.packs.http import NO_CREDENTIALS, by_status
-from iserror.packs.pack import By, Pack
 
 _STATUS: Final = by_status("response.status_code", lambda exc: exc.response.headers)
 

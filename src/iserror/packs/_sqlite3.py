@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from iserror.errormap import Entry
+from iserror.errors.errormap import Entry
+from iserror.errors.pack import By, Pack
 from iserror.packs import codes, sql
-from iserror.packs.pack import By, Pack
 
 _DATATYPE: Final = 3091
 """SQLITE_CONSTRAINT_DATATYPE, of strict tables; Python calls it `unknown`."""

@@ -12,10 +12,10 @@ from dataclasses import replace
 from errno import errorcode
 from typing import Any, Final
 
-from iserror.errormap import Entry, Template
+from iserror.errors.errormap import Entry, Template
+from iserror.errors.pack import By, Pack
 from iserror.packs import codes
 from iserror.packs.http import by_status, is_tls
-from iserror.packs.pack import By, Pack
 from iserror.packs.phase import phase_of, redirected
 
 _TIMEOUT: Final = replace(

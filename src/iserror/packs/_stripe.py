@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from iserror.errormap import Template
+from iserror.errors.errormap import Template
+from iserror.errors.pack import By, Pack
 from iserror.packs import codes
 from iserror.packs.cause import by_cause
 from iserror.packs.http import NO_CREDENTIALS, UNSIGNED, by_status
-from iserror.packs.pack import By, Pack
 
 _STATUS: Final = by_status("http_status", lambda exc: exc.headers)
 

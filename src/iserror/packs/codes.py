@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from iserror.errormap import Entry, Level, Template
-from iserror.failure import Category, Outcome
+from iserror.errors.errormap import Entry, Level, Template
+from iserror.errors.failure import Category, Outcome
 
 _TELL: Final = "Stop and tell the user: only the operator of this server can mend it."
 _LATER: Final = "Try again later; if it stays so, tell the user."

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from iserror.attempt import attempt
-from iserror.errormap import Entry, Template
+from iserror.errors.errormap import Entry, Template
+from iserror.errors.pack import By
 from iserror.packs import codes
-from iserror.packs.pack import By
 from iserror.packs.retry import limited, wait_of
+from iserror.support.look import attempt
 
 # RFC 9110 section 15, RFC 6585, and what a gateway between says (502, 504).
 STATUSES: Final = {

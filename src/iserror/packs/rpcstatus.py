@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from iserror.attempt import attempt
-from iserror.errormap import Entry, Template
+from iserror.errors.errormap import Entry, Template
 from iserror.packs import codes
 from iserror.redact import Safe
+from iserror.support.look import attempt
 
 _MAX_FIELDS: Final = 10
 _MAX_FIELD: Final = 64

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from iserror.errormap import Entry, Template
+from iserror.errors.errormap import Entry, Template
+from iserror.errors.pack import By
 from iserror.packs import codes
-from iserror.packs.pack import By
 
 
 def _rule(kind: str) -> Entry:

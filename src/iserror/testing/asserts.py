@@ -8,7 +8,7 @@ from typing import Final, cast, get_args
 
 from iserror.client.classify import classify
 from iserror.client.outcome import CallOutcome, ProtocolFailed, Succeeded, ToolFailed
-from iserror.failure import CODE_PATTERN, Category, Failure, Outcome, ToolFailure, safe_line
+from iserror.errors.failure import CODE_PATTERN, Category, Failure, Outcome, ToolFailure, safe_line
 
 # A failure's text (docs/wire-format.md), behind what `mcp` puts before it where only the decorator guards the tool.
 _TEXT: Final = re.compile(

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any
 
-from iserror.attempt import attempt
 from iserror.client.classify import classify
 from iserror.client.outcome import CallOutcome
 from iserror.client.session import sender
 from iserror.hosts import SUPPORTED, adapter_of
+from iserror.support.look import attempt
 
 
 class Connection:

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, get_args
 from urllib.parse import quote, quote_plus
 
-from iserror.attempt import attempt
 from iserror.check.checks.leaks import leaked, parts
 from iserror.client.classify import wire_form
 from iserror.client.outcome import CallOutcome, ProtocolFailed, Succeeded, ToolFailed
-from iserror.failure import Failure, ToolFailure, safe_name
-from iserror.problem import protocol_error_data, text_of
-from iserror.returned import FAILURE_KEY
+from iserror.errors.failure import Failure, ToolFailure, safe_name
+from iserror.errors.problem import protocol_error_data, text_of
+from iserror.errors.returned import FAILURE_KEY
+from iserror.support.look import attempt
 
 MIN_PLANTED: Final = 4
 """Characters of a planted text: shorter ones are found by chance."""

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from iserror.attempt import attempt
 from iserror.check.session import Answer, Session
 from iserror.client.outcome import ProtocolFailed, Succeeded, ToolFailed
-from iserror.schema import schema_error
-from iserror.wire import RESULT_REVISION
+from iserror.layers.wire import RESULT_REVISION
+from iserror.support.look import attempt
+from iserror.support.schema import schema_error
 
 if TYPE_CHECKING:
     from iserror.check.audit import Audit

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Union, get_args, get_or
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 
-from iserror.attempt import attempt
 from iserror.check.memory import lowlevel_of
 from iserror.check.session import Session
-from iserror.errormap import ErrorMap, named
-from iserror.failure import ToolFailure, host_tool_errors
-from iserror.function import Options, is_guarded, options_of
+from iserror.errors.errormap import ErrorMap, named
+from iserror.errors.failure import ToolFailure, host_tool_errors
+from iserror.errors.problem import is_protocol_error
 from iserror.guard import ToolErrors
 from iserror.hosts._mcp import guard_of
-from iserror.problem import is_protocol_error
+from iserror.layers.function import Options, is_guarded, options_of
+from iserror.support.look import attempt
 
 if TYPE_CHECKING:
     from iserror.check.audit import Audit

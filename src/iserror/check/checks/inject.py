@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from iserror.attempt import attempt
 from iserror.check.bodies import PLACE, Bodies, Place, Stage
 from iserror.check.checks import channels
 from iserror.check.checks.arguments import fitting
@@ -29,16 +28,17 @@ from iserror.check.plants import Plants
 from iserror.check.session import Answer, Session, Step
 from iserror.check.wire import CannotRunError
 from iserror.client.outcome import ProtocolFailed, Succeeded, ToolFailed
-from iserror.failure import Failure, default_outcome, safe_name
+from iserror.errors.failure import Failure, default_outcome, safe_name
+from iserror.errors.problem import leaves
+from iserror.errors.returned import FAILURE_KEY
 from iserror.hosts._mcp import guard_of
+from iserror.layers.protocol import REQUEST_ID_KEY
 from iserror.logs.chain import State
-from iserror.logs.reader import find
+from iserror.logs.read.reader import find
 from iserror.logs.record import FINAL, Record
 from iserror.logs.sink import FileSink
-from iserror.problem import leaves
-from iserror.protocol import REQUEST_ID_KEY
-from iserror.returned import FAILURE_KEY
-from iserror.schema import schema_error
+from iserror.support.look import attempt
+from iserror.support.schema import schema_error
 
 if TYPE_CHECKING:
     from iserror.check.audit import Audit, Options

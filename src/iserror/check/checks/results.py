@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from iserror.attempt import attempt
 from iserror.check.checks.arguments import example
 from iserror.check.session import Answer, Session
 from iserror.client.outcome import Succeeded, ToolFailed
-from iserror.returned import looks_like_an_error
-from iserror.schema import schema_error
+from iserror.errors.returned import looks_like_an_error
+from iserror.support.look import attempt
+from iserror.support.schema import schema_error
 
 if TYPE_CHECKING:
     from iserror.check.audit import Audit

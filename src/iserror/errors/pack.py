@@ -7,9 +7,9 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final, TypeAlias
 
-from iserror.attempt import attempt
-from iserror.errormap import Entry
-from iserror.failure import Category
+from iserror.errors.errormap import Entry
+from iserror.errors.failure import Category
+from iserror.support.look import attempt
 
 MAX_KEY: Final = 64
 

@@ -11,15 +11,15 @@ from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from iserror.attempt import attempt, either
-from iserror.failure import Failure
+from iserror.errors.failure import Failure
+from iserror.errors.problem import Problem, built_in
+from iserror.layers.report import report_returned
 from iserror.logs.sink import tell_once
-from iserror.problem import Problem, built_in
-from iserror.report import report_returned
+from iserror.support.look import attempt, either
 
 if TYPE_CHECKING:
-    from iserror.call import Call
     from iserror.guard import ToolErrors
+    from iserror.layers.call import Call
 
 FAILURE_KEY: Final = "iserror/failure"
 

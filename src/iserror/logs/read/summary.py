@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Final, Generic, TypeVar
 
-from iserror.logs.entry import HOST_ERRORS, MAX_TEXT, SEVERAL, entry
+from iserror.logs.read.entry import HOST_ERRORS, MAX_TEXT, SEVERAL, entry
 from iserror.logs.record import Record
 
 KEEP_ROWS: Final = 500

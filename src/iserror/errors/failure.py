@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cas
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from iserror.attempt import attempt
 from iserror.redact import Safe, clean_line, cut_short, redact, redact_text
+from iserror.support.look import attempt
 
 if TYPE_CHECKING:
-    from iserror.problem import Problem
+    from iserror.errors.problem import Problem
 
 Category: TypeAlias = Literal[
     "invalid_argument",

@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from iserror.call import Call
-from iserror.failure import safe_line
-from iserror.problem import MISSING_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED, ProtocolProblem
+from iserror.errors.failure import safe_line
+from iserror.errors.problem import MISSING_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED, ProtocolProblem
+from iserror.errors.returned import FAILURE_KEY
+from iserror.layers.call import Call
+from iserror.layers.report import report_protocol
 from iserror.redact import redact
-from iserror.report import report_protocol
-from iserror.returned import FAILURE_KEY
 
 REQUEST_ID_KEY: Final = "iserror/request_id"
 INVALID_PARAMS: Final = -32602

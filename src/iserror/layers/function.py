@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 import anyio
 
-from iserror.attempt import attempt
-from iserror.call import Call, current
-from iserror.cancel import must_pass
-from iserror.errormap import ErrorMap
-from iserror.failure import Effect, ToolFailure
-from iserror.partial import PartialResult
-from iserror.problem import Problem, resolve, timeout
-from iserror.protocol import sanitized
-from iserror.report import report, report_finished, report_given_up
-from iserror.returned import from_result, from_value
+from iserror.errors.errormap import ErrorMap
+from iserror.errors.failure import Effect, ToolFailure
+from iserror.errors.partial import PartialResult
+from iserror.errors.problem import Problem, resolve, timeout
+from iserror.errors.returned import from_result, from_value
+from iserror.layers.call import Call, current
+from iserror.layers.cancel import must_pass
+from iserror.layers.protocol import sanitized
+from iserror.layers.report import report, report_finished, report_given_up
+from iserror.support.look import attempt
 
 if TYPE_CHECKING:
     from iserror.guard import ToolErrors
@@ -126,7 +126,7 @@ def wrap(fn: Callable[..., Any], options: Options) -> Callable[..., Any]:
     name = name_of(fn)
     run = fn
     if options.idempotency_key is not None:
-        from iserror.idempotency.keyed import keyed
+        from iserror.layers.keyed import keyed
 
         run = keyed(fn, kind, options, name)
     wrapper: Callable[..., Any]

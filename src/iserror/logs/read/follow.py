@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from iserror.logs.read.source import Source, settled
 from iserror.logs.record import Record, parse, stamp_in
 from iserror.logs.segment import COMPRESSED
-from iserror.logs.source import Source, settled
 
 PAUSE: Final = 0.25
 """Seconds between two looks at the files."""

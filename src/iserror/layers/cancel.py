@@ -9,9 +9,9 @@ import sys
 import anyio
 import anyio.from_thread
 
-from iserror.attempt import attempt
-from iserror.call import current
-from iserror.problem import Group, leaves
+from iserror.errors.problem import Group, leaves
+from iserror.layers.call import current
+from iserror.support.look import attempt
 
 
 def must_pass(exc: BaseException) -> bool:

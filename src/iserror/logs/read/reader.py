@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from iserror.logs.read.source import Line, Source, settled, sources
 from iserror.logs.record import (
     FINAL,
     ID,
@@ -29,7 +30,6 @@ from iserror.logs.record import (
     stamp_of,
     time_of,
 )
-from iserror.logs.source import Line, Source, settled, sources
 
 DEFAULT_PATH: Final = "logs"
 

@@ -15,9 +15,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from iserror.attempt import attempt
-from iserror.errormap import BUILT_IN, Entry, ErrorMap, Level
-from iserror.failure import (
+from iserror.errors.errormap import BUILT_IN, Entry, ErrorMap, Level
+from iserror.errors.failure import (
     Category,
     Effect,
     Failure,
@@ -33,6 +32,7 @@ from iserror.failure import (
     safe_line,
 )
 from iserror.redact import Safe, cut_short
+from iserror.support.look import attempt
 
 if sys.version_info >= (3, 11):
     Group = BaseExceptionGroup  # noqa: F821 - a builtin from 3.11 on

@@ -14,9 +14,9 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from iserror.logs.read.summary import Crash, Loop, Row, Slow, Summary
+from iserror.logs.read.text import clock, left_out, length_of, moment_text, names_of, sessions_of
 from iserror.logs.record import printable
-from iserror.logs.summary import Crash, Loop, Row, Slow, Summary
-from iserror.logs.summary_text import clock, left_out, length_of, moment_text, names_of, sessions_of
 
 SHOWN_TOOLS: Final = 40
 SHOWN_ROWS: Final = 200

@@ -18,8 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
-from iserror.attempt import attempt
-from iserror.failure import (
+from iserror.errors.failure import (
     CATEGORIES,
     MAX_MESSAGE,
     OUTCOMES,
@@ -32,9 +31,10 @@ from iserror.failure import (
     quoted,
 )
 from iserror.redact import Safe, announces_secret, clean_line
+from iserror.support.look import attempt
 
 if TYPE_CHECKING:
-    from iserror.packs.pack import Pack
+    from iserror.errors.pack import Pack
 
 RetryAfter: TypeAlias = Callable[[Any], object] | float | timedelta
 Level: TypeAlias = Literal["warning", "error"]
@@ -340,7 +340,7 @@ class ErrorMap:
             ValueError: A code of the packs' vocabulary, or of a pack of your own, has another meaning in this map, or
                 another pack has its name; nor then.
         """
-        from iserror.packs.pack import Pack
+        from iserror.errors.pack import Pack
 
         included, categories = dict(self._packs), dict(self._categories)
         for pack in packs:

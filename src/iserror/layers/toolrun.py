@@ -15,15 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
-from iserror import returned
-from iserror.arguments import reasons_of
-from iserror.attempt import attempt
-from iserror.call import Call, current
-from iserror.cancel import must_pass
-from iserror.errormap import ErrorMap
-from iserror.failure import ToolFailure
-from iserror.function import Options, body_of, options_of, settle
-from iserror.problem import (
+from iserror.errors import returned
+from iserror.errors.arguments import reasons_of
+from iserror.errors.errormap import ErrorMap
+from iserror.errors.failure import ToolFailure
+from iserror.errors.problem import (
     Problem,
     ProtocolProblem,
     crash,
@@ -34,7 +30,11 @@ from iserror.problem import (
     resolve,
     timeout,
 )
-from iserror.report import report, report_finished
+from iserror.layers.call import Call, current
+from iserror.layers.cancel import must_pass
+from iserror.layers.function import Options, body_of, options_of, settle
+from iserror.layers.report import report, report_finished
+from iserror.support.look import attempt
 
 if TYPE_CHECKING:
     from iserror.guard import ToolErrors

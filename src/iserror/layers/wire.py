@@ -13,15 +13,10 @@ from typing import Any, Final, Protocol, TypeVar
 
 import anyio.lowlevel
 
-from iserror import returned
-from iserror.attempt import attempt
-from iserror.call import Call
-from iserror.cancel import cancelled_by_scope, must_pass, task_now
-from iserror.failure import MAX_MESSAGE, Failure, safe_line, safe_name
-from iserror.logs.chain import State
-from iserror.logs.configure import settle
-from iserror.partial import PartialResult
-from iserror.problem import (
+from iserror.errors import returned
+from iserror.errors.failure import MAX_MESSAGE, Failure, safe_line, safe_name
+from iserror.errors.partial import PartialResult
+from iserror.errors.problem import (
     Problem,
     ProtocolProblem,
     built_in,
@@ -31,9 +26,14 @@ from iserror.problem import (
     resolve,
     validated_by_host,
 )
-from iserror.protocol import INVALID_PARAMS, MAX_DATA, json_size, protocol_parts
+from iserror.layers.call import Call
+from iserror.layers.cancel import cancelled_by_scope, must_pass, task_now
+from iserror.layers.protocol import INVALID_PARAMS, MAX_DATA, json_size, protocol_parts
+from iserror.layers.report import report, report_cancelled, report_finished
+from iserror.logs.chain import State
+from iserror.logs.configure import settle
 from iserror.redact import clean_line, redact
-from iserror.report import report, report_cancelled, report_finished
+from iserror.support.look import attempt
 
 R = TypeVar("R")
 

@@ -21,19 +21,19 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 from pydantic.fields import FieldInfo
 
-from iserror.attempt import attempt
-from iserror.call import Call, current
-from iserror.cancel import must_pass
+from iserror.errors.problem import Problem, built_in, crash, invalid_arguments, resolve
+from iserror.errors.returned import from_result, from_value
 from iserror.idempotency import loop, record, scope
 from iserror.idempotency.settings import Idempotency
 from iserror.idempotency.store import Entry
+from iserror.layers.call import Call, current
+from iserror.layers.cancel import must_pass
+from iserror.layers.report import protocol_outcome, report_replayed
 from iserror.logs.sink import tell_once
-from iserror.problem import Problem, built_in, crash, invalid_arguments, resolve
-from iserror.report import protocol_outcome, report_replayed
-from iserror.returned import from_result, from_value
+from iserror.support.look import attempt
 
 if TYPE_CHECKING:
-    from iserror.function import Options
+    from iserror.layers.function import Options
 
 STORE_LIMIT: Final = 10.0
 """Seconds for one answer of the store."""

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from iserror.attempt import attempt
-from iserror.failure import safe_line
-from iserror.schema import violations
+from iserror.errors.failure import safe_line
+from iserror.support.look import attempt
+from iserror.support.schema import violations
 
 # pydantic's error types whose context holds nothing but the schema's own limits. {} takes the context's values.
 _RULES: Final[Mapping[str, str]] = {

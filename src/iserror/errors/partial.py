@@ -15,14 +15,14 @@ from typing import Annotated, Any, Final, Generic, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 from typing_extensions import Self
 
-from iserror.attempt import attempt
-from iserror.call import Call, current_call
-from iserror.cancel import must_pass
-from iserror.failure import CODE_PATTERN, MAX_MESSAGE, Failure, Line, Outcome, ToolFailure, quoted, safe_line
-from iserror.problem import Problem, built_in, crash, resolve
+from iserror.errors.failure import CODE_PATTERN, MAX_MESSAGE, Failure, Line, Outcome, ToolFailure, quoted, safe_line
+from iserror.errors.problem import Problem, built_in, crash, resolve
+from iserror.errors.returned import from_result
+from iserror.layers.call import Call, current_call
+from iserror.layers.cancel import must_pass
+from iserror.layers.report import report_item
 from iserror.redact import Safe
-from iserror.report import report_item
-from iserror.returned import from_result
+from iserror.support.look import attempt
 
 T = TypeVar("T")
 

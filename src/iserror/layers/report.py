@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from iserror.attempt import attempt
-from iserror.call import Call
-from iserror.cancel import must_pass
-from iserror.errormap import BUILT_IN
-from iserror.excinfo import describe, log_text
-from iserror.failure import Failure, Outcome, default_outcome, log_name
+from iserror.errors.errormap import BUILT_IN
+from iserror.errors.failure import Failure, Outcome, default_outcome, log_name
+from iserror.errors.problem import Problem, ProtocolProblem
+from iserror.layers.call import Call
+from iserror.layers.cancel import must_pass
 from iserror.logs.chain import emit, redacted
+from iserror.logs.excinfo import describe, log_text
 from iserror.logs.record import SCHEMA_VERSION
 from iserror.logs.sink import tell_once
-from iserror.problem import Problem, ProtocolProblem
+from iserror.support.look import attempt
 
 # JSON-RPC's own codes in gRPC's words.
 _CATEGORIES: Final = {

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final, cast
 
-from iserror.errormap import Entry, ErrorMap, named
-from iserror.failure import default_outcome
+from iserror.errors.errormap import Entry, ErrorMap, named
+from iserror.errors.failure import default_outcome
+from iserror.errors.pack import Pack
 from iserror.guard import ToolErrors
 from iserror.hosts import ATTACHED
-from iserror.loading import imported
-from iserror.packs.pack import Pack
+from iserror.support.loading import imported
 
 SCHEMA_VERSION: Final = 1
 

@@ -15,12 +15,12 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from iserror.logs.reader import Found, Stream, as_id, paths_of, search
+from iserror.logs.read.reader import Found, Stream, as_id, paths_of, search
 from iserror.logs.record import LEVELS, LOG_VARIABLE, Record, minted, printable
-from iserror.render import render, render_line
+from iserror.logs.render import render, render_line
 
 if TYPE_CHECKING:
-    from iserror.logs.clickhouse import ClickHouse
+    from iserror.logs.read.clickhouse import ClickHouse
 
 FOUND, NOTHING, CANNOT_LOOK, SEVERAL = 0, 1, 2, 3
 
@@ -185,7 +185,7 @@ def _engine(options: argparse.Namespace) -> ClickHouse | None:
         )
     if options.paths:
         raise ValueError("give --source or PATH, not both")
-    from iserror.logs.clickhouse import ClickHouse
+    from iserror.logs.read.clickhouse import ClickHouse
 
     return ClickHouse(options.source)
 
@@ -247,7 +247,7 @@ def _ids(records: Iterable[Record], wanted: str) -> dict[str, str]:
 
 
 def _tail(options: argparse.Namespace) -> int:
-    from iserror.logs.follow import follow
+    from iserror.logs.read.follow import follow
 
     least = LEVELS[options.level] if options.level else 0
 
@@ -269,13 +269,13 @@ def _tail(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from iserror.logs.summary import summarize
-    from iserror.logs.summary_text import to_json, to_text
+    from iserror.logs.read.summary import summarize
+    from iserror.logs.read.text import to_json, to_text
 
     if options.html is not None and options.json:
         raise ValueError("give --html or --json, not both")
     if options.html is not None:
-        from iserror.logs.page import plotly_js
+        from iserror.logs.read.page import plotly_js
 
         plotly_js()  # what is missing is said before a long log is read
     engine = _engine(options)
@@ -287,7 +287,7 @@ def _report(options: argparse.Namespace) -> int:
         if stream.skipped:
             _say(f"lines that are no records: {stream.skipped}")
     if options.html is not None:
-        from iserror.logs.page import to_html
+        from iserror.logs.read.page import to_html
 
         _write_private(options.html, to_html(summary))
         _say(f"written to {options.html}")
@@ -337,7 +337,7 @@ def _with_progress(stream: Stream) -> Iterator[Record]:
 
 
 def _catalog(options: argparse.Namespace) -> int:
-    from iserror.catalog import changes, codes_of, load, to_html, to_json, to_markdown
+    from iserror.cli.catalog import changes, codes_of, load, to_html, to_json, to_markdown
 
     try:
         codes = codes_of(load(options.object))

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from structlog.contextvars import bind_contextvars, reset_contextvars
 
-from iserror.attempt import attempt, either
-from iserror.failure import MAX_TOOL_NAME, Effect, Failure, ToolFailure, log_name, safe_name
-from iserror.fingerprint import fingerprint
-from iserror.problem import MAX_CHAIN, Problem, ProtocolProblem, came_from, crash, leaves
+from iserror.errors.failure import MAX_TOOL_NAME, Effect, Failure, ToolFailure, log_name, safe_name
+from iserror.errors.problem import MAX_CHAIN, Problem, ProtocolProblem, came_from, crash, leaves
+from iserror.logs.fingerprint import fingerprint
+from iserror.support.look import attempt, either
 
 if TYPE_CHECKING:
-    from iserror.errormap import ErrorMap
-    from iserror.function import Options
+    from iserror.errors.errormap import ErrorMap
     from iserror.guard import ToolErrors
+    from iserror.layers.function import Options
 
 current: Final[ContextVar[Call | None]] = ContextVar("iserror_call", default=None)
 
@@ -183,7 +183,7 @@ class Call:
                 bound += (_JSONRPC_ID.set(self.jsonrpc_id),)
             self._bound = bound
         if self.guard.calls and not self._started:
-            from iserror.report import report_started
+            from iserror.layers.report import report_started
 
             self._started = True
             report_started(self)
@@ -238,7 +238,7 @@ class Call:
     def tell_kept(self) -> None:
         """Report the failures of nested calls that what called those tools went on without."""
         if self._kept:
-            from iserror.report import report
+            from iserror.layers.report import report
 
             kept, self._kept = self._kept, None
             for call in kept.values():

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from iserror.attempt import attempt
+from iserror.support.look import attempt
 
 FINGERPRINT_KEY: Final = "ISERROR_FINGERPRINT_KEY"
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
+from iserror.logs.read.summary import DAY, EPOCH, HOUR, LAST_MOMENT, MINUTE, Crash, Loop, Summary
 from iserror.logs.record import printable
-from iserror.logs.summary import DAY, EPOCH, HOUR, LAST_MOMENT, MINUTE, Crash, Loop, Summary
 
 # --- as JSON --------------------------------------------------------------------------------------------------
 

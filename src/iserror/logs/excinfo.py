@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from iserror.attempt import attempt
-from iserror.problem import MAX_CHAIN, Group, came_from, members, text_of
+from iserror.errors.problem import MAX_CHAIN, Group, came_from, members, text_of
 from iserror.redact import Redactor, current_redaction, cut_short, redact_text
 from iserror.redact.rule import Profile
+from iserror.support.look import attempt
 
 MAX_FRAMES: Final = 60
 MAX_GROUP: Final = 50
@@ -27,7 +27,7 @@ MAX_TEXT: Final = 4_000
 _MAX_LONG: Final = 20_000
 MAX_DEPTH: Final = 8
 
-_OURS: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_OURS: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def describe(exc: BaseException) -> list[dict[str, Any]]:
