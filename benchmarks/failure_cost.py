@@ -16,7 +16,8 @@ from structlog.tracebacks import ExceptionDictTransformer
 
 import iserror
 from iserror import ErrorMap, ToolErrors
-from iserror.errors.problem import Problem, resolve
+from iserror.errors.problem import Problem
+from iserror.errors.resolve import resolve
 from iserror.layers.call import Call
 from iserror.layers.report import report
 from iserror.logs.chain import _to_json

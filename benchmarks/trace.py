@@ -23,7 +23,7 @@ from pathlib import Path
 
 from timing import Row, main
 
-from iserror.layers.call import new_request_id
+from iserror.layers.ids import new_request_id
 from iserror.logs import find
 from iserror.logs.sink import FileSink
 

@@ -22,7 +22,7 @@ import structlog
 from pydantic import BaseModel
 
 from iserror import ErrorMap, ToolErrors, ToolFailure, configure_logging
-from iserror.errors.problem import Group
+from iserror.support.causes import Group
 from tests.hosts import HOST, IS_FASTMCP, ToolError, new_server
 
 SECRET = "swordfish" + "-7Qx" + "9Lm" * 4

@@ -30,7 +30,7 @@ if __name__ == "__main__":
 import structlog
 
 from iserror import ToolErrors, ToolFailure, configure_logging, logs
-from iserror.layers.call import new_request_id
+from iserror.layers.ids import new_request_id
 from iserror.logs.chain import State
 from iserror.logs.sink import FileSink
 

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from iserror import ErrorMap, ToolErrors, ToolFailure
-from iserror.errors.problem import Group
+from iserror.support.causes import Group
 from iserror.testing import assert_tool_error
 from tests import hosts
 from tests.conftest import Lines

@@ -37,7 +37,7 @@ from iserror import (
     configure_redaction,
     quoted,
 )
-from iserror.errors.problem import Group
+from iserror.support.causes import Group
 from iserror.testing import assert_tool_error
 from tests import hosts
 from tests.conftest import Lines

@@ -24,7 +24,7 @@ from iserror.client import (
     UrlElicitationRequired,
     classify,
 )
-from iserror.errors.problem import Group
+from iserror.support.causes import Group
 from tests.hosts import IS_FASTMCP, ON_SDK_1, CallToolResult, TextContent, protocol_error, types
 
 ID = "0197f0a0c0de7000800000000000beef"

@@ -12,7 +12,7 @@ import pytest
 
 import iserror
 from iserror import ErrorMap, Failure, ToolErrors, client, logs, testing
-from iserror.errors.errormap import BUILT_IN
+from iserror.errors.vocabulary import BUILT_IN
 from iserror.redact import DEFAULT_RULES
 from tests.hosts import HOST, ROOT
 

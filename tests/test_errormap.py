@@ -17,8 +17,9 @@ from typing import Any, get_args
 import pytest
 
 from iserror import ErrorMap, Failure, ToolErrors, ToolFailure
-from iserror.errors.failure import CATEGORIES, Category, Effect, Outcome, parse_retry_after
-from iserror.errors.problem import Group
+from iserror.errors.vocabulary import CATEGORIES, Category, Effect, Outcome
+from iserror.errors.wait import parse_retry_after
+from iserror.support.causes import Group
 from tests import hosts
 
 

@@ -39,9 +39,9 @@ from iserror.check.session import Session
 from iserror.check.target import Target
 from iserror.check.wire import GoneError
 from iserror.errors.failure import Failure
-from iserror.errors.problem import Group
 from iserror.logs import chain
 from iserror.logs.sink import FileSink
+from iserror.support.causes import Group
 from tests import hosts, injected_server
 from tests.conftest import Lines
 from tests.hosts import HOST, IS_FASTMCP, ROOT, ProtocolError, ToolError

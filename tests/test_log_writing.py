@@ -25,7 +25,7 @@ import pytest
 import structlog
 
 from iserror import ToolErrors, ToolFailure, configure_logging, current_call, logs
-from iserror.layers.call import new_request_id
+from iserror.layers.ids import new_request_id
 from iserror.logs import configure, housekeeping
 from iserror.logs.chain import LogHandler
 from iserror.logs.fingerprint import fingerprint

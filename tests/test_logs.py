@@ -15,11 +15,11 @@ import pytest
 import structlog
 
 from iserror import ErrorMap, ToolErrors, ToolFailure, configure_logging, current_call
-from iserror.errors.problem import Group
-from iserror.layers.call import parse_traceparent
 from iserror.logs.chain import State
 from iserror.logs.fingerprint import FINGERPRINT_KEY
 from iserror.logs.sink import FileSink
+from iserror.support.causes import Group
+from iserror.support.otel import parse_traceparent
 from tests import hosts
 from tests.conftest import Lines
 from tests.hostile_server import DSN, SECRET

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from iserror import Batch, ItemFailure, PartialResult, Safe, ToolErrors, ToolFailure
-from iserror.errors.failure import Outcome
-from iserror.errors.problem import Group
+from iserror.errors.vocabulary import Outcome
+from iserror.support.causes import Group
 from iserror.testing import assert_tool_error
 from tests import hosts, scenarios
 from tests.conftest import Lines

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from iserror import ErrorMap, Failure, Redactor, Rule, ToolErrors, ToolFailure, configure_redaction
-from iserror.errors.problem import Group
 from iserror.logs.chain import State
+from iserror.support.causes import Group
 from tests import hostile_server, hosts
 from tests.hostile_server import DSN, HOSTILE, SECRET, Halt, Mapped
 

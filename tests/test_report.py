@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from iserror import ErrorMap
-from iserror.errors.errormap import BUILT_IN
+from iserror.errors.vocabulary import BUILT_IN
 from iserror.logs.read import entry, page, summary
 from iserror.logs.read import text as summary_text
 from iserror.logs.read.page import to_html

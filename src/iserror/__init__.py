@@ -11,12 +11,15 @@ if TYPE_CHECKING:
     from iserror import logs as logs
     from iserror import packs as packs
     from iserror.errors.errormap import ErrorMap
-    from iserror.errors.failure import Failure, ToolFailure, quoted
-    from iserror.errors.partial import Batch, ItemFailure, PartialResult
+    from iserror.errors.failure import Failure
+    from iserror.errors.partial import ItemFailure, PartialResult
+    from iserror.errors.toolfailure import ToolFailure
     from iserror.guard import ToolErrors
+    from iserror.layers.batch import Batch
     from iserror.layers.call import current_call
     from iserror.logs.configure import configure_logging
     from iserror.redact import Redactor, Rule, Safe, configure_redaction, redact_text
+    from iserror.redact.speech import quoted
 
 __all__ = [
     "Batch",
@@ -38,7 +41,7 @@ __all__ = [
 
 # Where each name is; it is imported when it is first used, so that `iserror trace` does not wait for pydantic.
 _MODULES = {
-    "Batch": "errors.partial",
+    "Batch": "layers.batch",
     "ErrorMap": "errors.errormap",
     "Failure": "errors.failure",
     "ItemFailure": "errors.partial",
@@ -47,11 +50,11 @@ _MODULES = {
     "Rule": "redact",
     "Safe": "redact",
     "ToolErrors": "guard",
-    "ToolFailure": "errors.failure",
+    "ToolFailure": "errors.toolfailure",
     "configure_logging": "logs.configure",
     "configure_redaction": "redact",
     "current_call": "layers.call",
-    "quoted": "errors.failure",
+    "quoted": "redact.speech",
     "redact_text": "redact",
 }
 

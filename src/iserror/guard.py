@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 from iserror import hosts
 from iserror.errors import returned
 from iserror.errors.errormap import ErrorMap
-from iserror.errors.failure import EFFECTS, Effect, check_choice
-from iserror.errors.problem import Hook
+from iserror.errors.vocabulary import EFFECTS, Effect
 from iserror.layers.function import Options, decorate
+from iserror.layers.report import Hook
 from iserror.logs.configure import from_environment, prepare
+from iserror.support.validate import check_choice
 
 if TYPE_CHECKING:
     from iserror.idempotency.settings import Idempotency

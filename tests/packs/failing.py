@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from iserror import ErrorMap, Failure, ToolErrors
-from iserror.errors.errormap import Entry
+from iserror.errors.entry import Entry
 from iserror.errors.pack import Pack
 from tests.conftest import Lines
 from tests.hosts import failure_of, in_memory, new_server

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from iserror import packs
-from iserror.errors.errormap import Entry
+from iserror.errors.entry import Entry
 from iserror.errors.pack import Pack
 from iserror.packs.codes import VOCABULARY
 from iserror.packs.http import STATUSES

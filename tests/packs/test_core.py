@@ -13,8 +13,8 @@ import pytest
 import iserror
 from iserror import ErrorMap, Failure, ToolErrors, ToolFailure
 from iserror.errors.pack import By, Pack
-from iserror.errors.problem import Group
 from iserror.packs import codes
+from iserror.support.causes import Group
 from tests.packs.failing import CANARY
 from tests.packs.upstream import Upstream, free_port, response, serving
 

@@ -19,8 +19,8 @@ from iserror.check.finding import Finding
 from iserror.check.session import Answer, NotSpokenError, Session, Step, revisions
 from iserror.check.target import Target, quiet
 from iserror.check.wire import CannotRunError, GoneError, Wire
-from iserror.errors.failure import safe_line, safe_name
-from iserror.layers.protocol import STATELESS_REVISION
+from iserror.redact.speech import safe_line, safe_name
+from iserror.support.jsonrpc import STATELESS_REVISION
 
 MAX_BROKEN: Final = 10
 """Connections that may break; a server that hangs in every tool would cost hours."""

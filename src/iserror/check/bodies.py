@@ -18,7 +18,7 @@ from typing import Any, Final
 import anyio
 
 from iserror.errors.errormap import ErrorMap
-from iserror.errors.failure import Effect
+from iserror.errors.vocabulary import Effect
 from iserror.guard import ToolErrors
 from iserror.hosts._mcp import guard_of
 from iserror.layers.call import Call, current

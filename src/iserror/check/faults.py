@@ -11,11 +11,15 @@ from types import SimpleNamespace
 from typing import Any, Final, Literal
 
 from iserror.check.plants import Plants
-from iserror.errors.errormap import BUILT_IN, Entry, ErrorMap, named
-from iserror.errors.failure import Outcome, ToolFailure
-from iserror.errors.problem import Group, protocol_error_data
+from iserror.errors.entry import Entry
+from iserror.errors.errormap import ErrorMap
+from iserror.errors.toolfailure import ToolFailure
+from iserror.errors.vocabulary import BUILT_IN, Outcome
+from iserror.support.causes import Group
+from iserror.support.loading import named
 from iserror.support.look import attempt
 from iserror.support.schema import schema_error
+from iserror.support.sdk import protocol_error_data
 
 PROTOCOL_CODE: Final = -31077
 

@@ -13,8 +13,8 @@ import anyio
 from iserror.check.wire import GoneError, Message, Status, Wire
 from iserror.client import CallOutcome, classify
 from iserror.client.outcome import ContractBroken, ProtocolFailed, Succeeded, ToolFailed
-from iserror.errors.failure import safe_line
-from iserror.layers.protocol import STATELESS_REVISION
+from iserror.redact.speech import safe_line
+from iserror.support.jsonrpc import STATELESS_REVISION
 
 MAX_PAGES: Final = 100
 _INFO: Final = {"name": "iserror-check", "version": "1"}

@@ -16,8 +16,8 @@ import anyio
 
 from iserror.check.memory import lowlevel_of, memory
 from iserror.check.wire import CannotRunError, Http, Wire, safe_url, stdio
-from iserror.errors.failure import safe_line
 from iserror.hosts import SUPPORTED
+from iserror.redact.speech import safe_line
 from iserror.support.loading import imported
 
 _USE: Final = "use -- COMMAND, an http(s):// URL, module:object or file.py:object"

@@ -17,8 +17,8 @@ from typing import Any, Final, Literal
 
 import anyio
 
-from iserror.errors.failure import safe_line
 from iserror.redact import clean_line, redact_text
+from iserror.redact.speech import safe_line
 
 Message = Mapping[str, Any]
 

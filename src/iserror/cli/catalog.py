@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final, cast
 
-from iserror.errors.errormap import Entry, ErrorMap, named
-from iserror.errors.failure import default_outcome
+from iserror.errors.entry import Entry
+from iserror.errors.errormap import ErrorMap
 from iserror.errors.pack import Pack
+from iserror.errors.vocabulary import default_outcome
 from iserror.guard import ToolErrors
 from iserror.hosts import ATTACHED
-from iserror.support.loading import imported
+from iserror.support.loading import imported, named
 
 SCHEMA_VERSION: Final = 1
 

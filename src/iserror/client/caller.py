@@ -29,13 +29,16 @@ from iserror.client.outcome import (
     UrlElicitationRequired,
 )
 from iserror.client.session import by_name, list_tools, sender
-from iserror.errors.failure import Failure, log_name, safe_name
-from iserror.layers.call import new_request_id, parse_traceparent
+from iserror.errors.failure import Failure
+from iserror.layers.ids import new_request_id
 from iserror.logs.chain import emit
 from iserror.logs.excinfo import describe, log_text
 from iserror.logs.fingerprint import fingerprint
 from iserror.logs.record import SCHEMA_VERSION
-from iserror.support.look import attempt, either
+from iserror.redact.speech import log_name, safe_name
+from iserror.support.look import attempt
+from iserror.support.otel import parse_traceparent
+from iserror.support.sdk import either
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState

@@ -25,12 +25,14 @@ from iserror.client.outcome import (
     ToolFailed,
     UrlElicitationRequired,
 )
-from iserror.errors.failure import Failure, safe_line
+from iserror.errors.failure import Failure
 from iserror.errors.partial import PartialResult
-from iserror.errors.problem import URL_ELICITATION_REQUIRED, Group, leaves, protocol_error_data, raised_below, text_of
-from iserror.errors.returned import FAILURE_KEY
 from iserror.redact import redact
-from iserror.support.look import attempt, either
+from iserror.redact.speech import safe_line
+from iserror.support.causes import Group, leaves, text_of
+from iserror.support.jsonrpc import FAILURE_KEY, URL_ELICITATION_REQUIRED
+from iserror.support.look import attempt
+from iserror.support.sdk import either, protocol_error_data, raised_below
 
 INVALID_PARAMS: Final = -32602
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from iserror.support.look import either
+from iserror.support.sdk import either
 
 SUPPORTED: Final = "ClientSession of mcp 1.x, Client and ClientSession of mcp 2.x, and Client of fastmcp"
 

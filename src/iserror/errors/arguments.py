@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from iserror.errors.failure import safe_line
+from iserror.redact.speech import safe_line
 from iserror.support.look import attempt
 from iserror.support.schema import violations
 

@@ -6,212 +6,26 @@ not the first test of the map.
 
 from __future__ import annotations
 
-import itertools
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from enum import Enum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from iserror.errors.failure import (
-    CATEGORIES,
-    MAX_MESSAGE,
-    OUTCOMES,
-    Category,
-    Outcome,
-    Shown,
-    check_choice,
-    check_code,
-    joined,
-    quoted,
-)
-from iserror.redact import Safe, announces_secret, clean_line
+from iserror.errors.entry import Entry, RetryAfter, _details
+from iserror.errors.template import Template
+from iserror.errors.vocabulary import BUILT_IN, CATEGORIES, OUTCOMES, Category, Level, Outcome, check_code
+from iserror.support.loading import named
 from iserror.support.look import attempt
+from iserror.support.validate import check_choice
 
 if TYPE_CHECKING:
     from iserror.errors.pack import Pack
 
-RetryAfter: TypeAlias = Callable[[Any], object] | float | timedelta
-Level: TypeAlias = Literal["warning", "error"]
-
-MAX_ITEMS: Final = 10
-MAX_LIST: Final = 250
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+\Z")
-_PATH = re.compile(r"exc((?:\.[A-Za-z]\w*)+)\Z")
-_FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
-
-# The codes that the library gives out on its own; an entry may share one only in its own meaning.
-BUILT_IN: Final[Mapping[str, Category]] = {
-    "INTERNAL_ERROR": "internal",
-    "INVALID_OUTPUT": "internal",
-    "TIMEOUT": "deadline_exceeded",
-    "INVALID_ARGUMENTS": "invalid_argument",
-    "UNKNOWN_TOOL": "not_found",
-    "TOOL_ERROR": "failed_precondition",
-    "RETURNED_ERROR": "unknown",
-    "NOTHING_SUCCEEDED": "failed_precondition",
-    "IDEMPOTENCY_KEY_IN_USE": "aborted",
-    "IDEMPOTENCY_KEY_REUSED": "failed_precondition",
-    "IDEMPOTENCY_STORE_UNAVAILABLE": "unavailable",
-    "IDEMPOTENCY_UNAUTHENTICATED": "unauthenticated",
-    "OUTCOME_UNKNOWN": "unknown",
-    "RESULT_NOT_KEPT": "already_exists",
-}
-
-
-def _read(exc: BaseException, path: tuple[str, ...]) -> object:
-    """The value at an attribute path; None where there is none that could be shown."""
-    value: object = exc
-    for name in path:
-        value = getattr(value, name)
-    return None if callable(value) or isinstance(value, (bytes, bytearray, memoryview)) else value
-
-
-def _show(value: object, safe: bool) -> str:
-    """One value as it may stand in a text for the model: bare if it looks like an identifier or number."""
-    if isinstance(value, Enum):
-        value = value.value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if value is None:
-        return ""
-    if safe or isinstance(value, Safe):
-        return Shown(clean_line(str(value), MAX_MESSAGE))
-    return quoted(value)
-
-
-def shown_parts(value: object, safe: bool = False) -> list[str]:
-    """Make the parts of a template's value, as `joined` takes them; a list has commas between, ten items at most."""
-    if isinstance(value, Iterator):  # reading it would take it from whoever comes next
-        return []
-    if not isinstance(value, Iterable) or isinstance(value, (str, Enum)):
-        return [shown] if (shown := _show(value, safe)) else []
-    parts: list[str] = []
-    flag = ""
-    for item in itertools.islice(value, MAX_ITEMS):
-        # A command's `--password`, and what follows it.
-        shown = _show(item, safe) if safe or not announces_secret(flag) else "[redacted:secret]"
-        flag = item if isinstance(item, str) else ""
-        if parts and sum(map(len, parts)) + len(shown) > MAX_LIST:
-            break  # what a message or hint is cut at would otherwise cut a quoted value open
-        if shown:
-            parts += [", ", shown] if parts else [shown]
-    return parts
-
-
-def _shown(exc: BaseException, path: tuple[str, ...], safe: bool) -> list[str]:
-    return shown_parts(_read(exc, path), safe)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
-
-
-@dataclass(frozen=True)
-class Template:
-    """A constant text with values read from the exception's attributes: `{exc.invoice_id}`, nothing else.
-
-    `parts` alternates literal texts (str) and attribute paths (tuple of names).
-    """
-
-    parts: tuple[str | tuple[str, ...], ...]
-
-    @classmethod
-    def parse(cls, what: str, text: object) -> Template:
-        """Check and split a template; raise `ValueError` that names what is wrong with it."""
-        if not isinstance(text, str) or not text.strip():
-            raise ValueError(f"{what} must be a text that is not empty, not {text!r}")
-        parts: list[str | tuple[str, ...]] = []
-        literal, end = "", 0
-        for match in _FIELD.finditer(text):
-            literal += text[end : match.start()]
-            end = match.end()
-            if match.group() in ("{{", "}}"):
-                literal += match.group()[0]
-                continue
-            path = _PATH.match(match.group(1) or "")
-            names = tuple(path.group(1)[1:].split(".")) if path else ()
-            if not names or any("__" in name for name in names):
-                raise ValueError(
-                    f"{what} {text!r}: {match.group()!r} is no attribute path; a template reads attributes of "
-                    "the exception, such as {exc.invoice_id} (no calls, indexes, formats or names with '__'; "
-                    "write {{ and }} for braces)"
-                )
-            parts += [literal, names]
-            literal = ""
-        parts.append(literal + text[end:])
-        return cls(tuple(parts))
-
-    def __str__(self) -> str:
-        shown = (f"{{exc.{'.'.join(part)}}}" if isinstance(part, tuple) else _escaped(part) for part in self.parts)
-        return "".join(shown)
-
-    @property
-    def paths(self) -> set[tuple[str, ...]]:
-        return {part for part in self.parts if isinstance(part, tuple)}
-
-    def render(self, exc: BaseException, safe: AbstractSet[tuple[str, ...]] = frozenset()) -> str:
-        """Fill in the values; one that is missing or empty goes, together with what introduced it."""
-        parts: list[str] = []
-        gone = False
-        for part in self.parts:
-            if isinstance(part, tuple):
-                shown = attempt(_shown, [], exc, part, part in safe)
-                if shown:
-                    parts += shown
-                else:
-                    gone = True
-                    if parts and not isinstance(parts[-1], Shown):
-                        parts[-1] = parts[-1].rstrip(" \t:=#'\"`([{<-–")
-                continue
-            if gone:
-                part = part.lstrip("'\"`)]}>")
-                if part[:1].isalnum():
-                    part = " " + part
-                gone = False
-            parts.append(part)
-        whole = joined(parts)
-        return Safe(whole.strip()) if isinstance(whole, Safe) else whole.strip()
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What the map says of one exception type."""
-
-    code: str
-    category: Category
-    message: Template
-    hint: Template | None = None
-    retryable: bool = False
-    retry_after: RetryAfter | None = None
-    outcome: Outcome | None = None
-    details: tuple[tuple[str, tuple[str, ...] | Callable[[Any], object]], ...] = ()
-    """Attribute paths; of a pack also functions of the exception."""
-    safe: AbstractSet[tuple[str, ...]] = frozenset()
-    level: Level = "warning"
-    packed: bool = False
-    """Whether a pack says it, which knows the exception and not the tool."""
-
-    def details_of(self, exc: BaseException) -> dict[str, Any]:
-        """The named attributes that the exception has; lists are joined as in a template."""
-        found = {key: attempt(_detail, None, exc, path, path in self.safe) for key, path in self.details}
-        return {key: value for key, value in found.items() if value not in (None, "")}
-
-
-def _detail(exc: BaseException, path: tuple[str, ...] | Callable[[Any], object], safe: bool) -> object:
-    value = path(exc) if callable(path) else _read(exc, path)
-    if isinstance(value, str) and safe:
-        return Safe(value)
-    if isinstance(value, (bool, int, float, str)):
-        return value
-    whole = joined(shown_parts(value, safe))
-    return Safe(whole) if safe else whole
 
 
 class ErrorMap:
@@ -433,22 +247,3 @@ class ErrorMap:
 
     def __repr__(self) -> str:
         return f"<ErrorMap with {len(self._entries)} entries>"
-
-
-def named(key: type | str) -> str:
-    return key if isinstance(key, str) else f"{key.__module__}.{key.__qualname__}"
-
-
-def _details(
-    what: str, code: str, details: Iterable[str] | Mapping[str, str]
-) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    if isinstance(details, str):
-        raise ValueError(f"{what} of {code} must be a list of attribute names, not the text {details!r}")
-    pairs = details.items() if isinstance(details, Mapping) else [(name, name) for name in details]
-    checked = []
-    for key, path in pairs:
-        match = _PATH.match(f"exc.{path}")
-        if not isinstance(key, str) or not match or "__" in path:
-            raise ValueError(f"{what} of {code}: {path!r} is no attribute path of the exception, such as 'invoice_id'")
-        checked.append((key, tuple(path.split("."))))
-    return tuple(checked)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final, TypeAlias
 
-from iserror.errors.errormap import Entry
-from iserror.errors.failure import Category
+from iserror.errors.entry import Entry
+from iserror.errors.vocabulary import Category
 from iserror.support.look import attempt
 
 MAX_KEY: Final = 64

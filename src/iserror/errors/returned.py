@@ -7,35 +7,20 @@ which many published servers send because they catch everything.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from iserror.errors.failure import Failure
 from iserror.errors.problem import Problem, built_in
-from iserror.layers.report import report_returned
-from iserror.logs.sink import tell_once
-from iserror.support.look import attempt, either
+from iserror.redact import redact
+from iserror.support.jsonrpc import FAILURE_KEY, MAX_DATA, json_size
+from iserror.support.sdk import is_error_flag, is_result_type
 
 if TYPE_CHECKING:
-    from iserror.guard import ToolErrors
-    from iserror.layers.call import Call
+    pass
 
-FAILURE_KEY: Final = "iserror/failure"
 
 _PLAIN: Final = (str, int, float, bool, type(None), dict, list, tuple, bytes)
-_RESULTS: Final = {"CallToolResult": ("mcp", "mcp_types"), "ToolResult": ("fastmcp",)}
-
-
-@lru_cache(maxsize=256)
-def is_result_type(kind: Hashable) -> bool:
-    """Whether this is a host's own result class, told by name so that no host is imported."""
-    return any(c.__module__.partition(".")[0] in _RESULTS.get(c.__name__, ()) for c in getattr(kind, "__mro__", ()))
-
-
-def is_error_flag(value: Any) -> bool:
-    """Whether a host's result object says that it is an error."""
-    return either(value, "is_error", "isError") is True
 
 
 def from_result(value: Any) -> Problem | None:
@@ -96,20 +81,6 @@ def looks_like_an_error(value: Any) -> bool:
     return isinstance(value, str) and _STARTS_LIKE_AN_ERROR.match(value[:200]) is not None
 
 
-def from_value(guard: ToolErrors, call: Call, value: Any) -> Problem | None:
-    """The problem that a success reads like, if the guard converts such; otherwise it is only told."""
-    says_error = attempt(lambda: bool(guard.is_returned_error(value)), None)
-    if says_error is None:
-        tell_once("is_returned_error", "is_returned_error raised; the value counts as a success")
-    if not says_error:
-        return None
-    problem = built_in("RETURNED_ERROR", text_of_value(value), outcome="unknown")
-    if guard.returned_errors == "convert":
-        return problem
-    report_returned(call)
-    return None
-
-
 def text_of_value(value: Any) -> str:
     """The words of a returned error: the text itself, or the `error` or `message` of a dict."""
     if isinstance(value, str):
@@ -122,3 +93,11 @@ def text_of_value(value: Any) -> str:
             if isinstance(found, str) and found.strip():
                 return found
     return "The tool returned an error."
+
+
+def redacted_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The `_meta` that came with a returned error, redacted and bounded."""
+    if not meta:
+        return {}
+    safe = redact(dict(meta))
+    return safe if isinstance(safe, dict) and json_size(safe) <= MAX_DATA else {}

@@ -8,16 +8,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from iserror.errors.failure import host_tool_errors, safe_name
-from iserror.errors.problem import ProtocolProblem, raised_by_sdk, raised_in, validated_by_host
+from iserror.errors.problem import ProtocolProblem
 from iserror.guard import ToolErrors
 from iserror.hosts import ATTACHED
-from iserror.layers.call import Call, current, parse_traceparent
+from iserror.layers.call import Call, current
 from iserror.layers.protocol import sanitized
 from iserror.layers.report import report, report_finished, report_given_up
 from iserror.layers.toolrun import ToolHost, Views
 from iserror.redact import redact_text
-from iserror.support.look import either
+from iserror.redact.speech import safe_name
+from iserror.support.causes import raised_in
+from iserror.support.otel import parse_traceparent
+from iserror.support.sdk import either, host_tool_errors, raised_by_sdk, validated_by_host
 
 HOOKED: Final = "__iserror_hooked__"
 

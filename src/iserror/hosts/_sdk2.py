@@ -13,12 +13,12 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, RootModel
 
-from iserror.errors.returned import is_error_flag
 from iserror.guard import ToolErrors
 from iserror.hosts._mcp import facts, new_call
 from iserror.layers.call import Call
-from iserror.layers.protocol import STATELESS_REVISION
 from iserror.layers.wire import serve
+from iserror.support.jsonrpc import STATELESS_REVISION
+from iserror.support.sdk import is_error_flag
 
 # The span's middleware, by name: fastmcp has its own in place of the SDK's.
 _SPAN_MIDDLEWARE: Final = ("OpenTelemetryMiddleware", "FastMCPServerMiddleware")

@@ -18,15 +18,16 @@ from fastmcp.tools.base import Tool, ToolResult
 from fastmcp.tools.tool_transform import TransformedTool
 from mcp import types
 
-from iserror.errors.failure import ToolFailure
-from iserror.errors.problem import protocol_error_data, raised_in, validated_by_host
+from iserror.errors.toolfailure import ToolFailure
 from iserror.guard import ToolErrors
 from iserror.hosts._mcp import HOOKED, guard_of, hook_dispatch, hush, look_up
 from iserror.layers.call import current
 from iserror.layers.function import is_guarded
-from iserror.layers.report import mark_span
 from iserror.layers.toolrun import Views
+from iserror.support.causes import raised_in
+from iserror.support.otel import mark_span
 from iserror.support.schema import schema_error
+from iserror.support.sdk import protocol_error_data, validated_by_host
 
 ON_SDK_1: Final = int(version("mcp").partition(".")[0]) < 2
 

@@ -14,8 +14,8 @@ from pydantic_core import to_json
 
 from iserror.errors.failure import Failure
 from iserror.errors.problem import Problem, built_in
+from iserror.errors.returned import redacted_meta
 from iserror.idempotency.scope import plain
-from iserror.layers.wire import redacted_meta
 from iserror.redact import Safe
 from iserror.support.look import attempt
 

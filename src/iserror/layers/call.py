@@ -7,9 +7,7 @@ outermost of them. Context variables reach worker threads and child tasks; a fre
 
 from __future__ import annotations
 
-import itertools
 import os
-import re
 import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
@@ -18,10 +16,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from structlog.contextvars import bind_contextvars, reset_contextvars
 
-from iserror.errors.failure import MAX_TOOL_NAME, Effect, Failure, ToolFailure, log_name, safe_name
-from iserror.errors.problem import MAX_CHAIN, Problem, ProtocolProblem, came_from, crash, leaves
+from iserror.errors.failure import Failure
+from iserror.errors.problem import Problem, ProtocolProblem, crash
+from iserror.errors.toolfailure import ToolFailure, came_from
+from iserror.errors.vocabulary import Effect
+from iserror.layers.ids import new_request_id
 from iserror.logs.fingerprint import fingerprint
-from iserror.support.look import attempt, either
+from iserror.redact.speech import MAX_TOOL_NAME, log_name, safe_name
+from iserror.support.causes import MAX_CHAIN, leaves
+from iserror.support.look import attempt
+from iserror.support.sdk import either
 
 if TYPE_CHECKING:
     from iserror.errors.errormap import ErrorMap
@@ -44,36 +48,6 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
 
 # Nobody said by which request a call came.
 UNTOLD: Final = object()
-
-
-class _Ids:
-    """UUIDv7 request ids (RFC 9562, section 5.7): milliseconds, bits drawn once a process, a count.
-
-    The count starts anywhere and keeps a process's ids apart, as section 6.2 allows. A forked child draws its own.
-    """
-
-    def __init__(self) -> None:
-        self.draw()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self.draw)
-
-    def draw(self) -> None:
-        bits = os.urandom(9).hex()
-        self._middle = f"7{bits[:3]}{'89ab'[int(bits[3], 16) % 4]}{bits[4:11]}"
-        self._last = 0, ""
-        self._count = itertools.count(int(bits[10:], 16) & 0xFFFF_FFFF).__next__
-
-    def mint(self) -> str:
-        """The id of a call that comes in now."""
-        now = time.time_ns() // 1_000_000
-        last, prefix = self._last
-        if now != last:
-            prefix = f"{now:012x}{self._middle}"
-            self._last = now, prefix
-        return f"{prefix}{self._count() & 0xFFFF_FFFF:08x}"
-
-
-new_request_id: Final = _Ids().mint
 
 
 def _structlog_vars(*names: str) -> tuple[ContextVar[Any], ...]:
@@ -265,21 +239,3 @@ def current_call() -> Call | None:
     """
     call = current.get()
     return None if call is None or call.closed else call
-
-
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?\Z", re.DOTALL)
-
-
-def parse_traceparent(value: object) -> str | None:
-    """Return the trace id of a W3C `traceparent`, or None if it is not a valid one.
-
-    Source: W3C Trace Context, section 3.2; version `ff` and all-zero ids are invalid.
-    """
-    if not isinstance(value, str) or len(value) > 256:
-        return None
-    match = _TRACEPARENT.match(value)
-    if match is None or value.startswith("ff") or not match.group(1).strip("0") or not match.group(2).strip("0"):
-        return None
-    if value.startswith("00") and match.group(3):
-        return None
-    return match.group(1)

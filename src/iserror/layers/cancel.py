@@ -9,8 +9,8 @@ import sys
 import anyio
 import anyio.from_thread
 
-from iserror.errors.problem import Group, leaves
 from iserror.layers.call import current
+from iserror.support.causes import Group, leaves
 from iserror.support.look import attempt
 
 

@@ -19,14 +19,16 @@ from typing import TYPE_CHECKING, Any, Final, get_type_hints
 import anyio
 
 from iserror.errors.errormap import ErrorMap
-from iserror.errors.failure import Effect, ToolFailure
 from iserror.errors.partial import PartialResult
-from iserror.errors.problem import Problem, resolve, timeout
-from iserror.errors.returned import from_result, from_value
+from iserror.errors.problem import Problem, timeout
+from iserror.errors.resolve import resolve
+from iserror.errors.returned import from_result
+from iserror.errors.toolfailure import ToolFailure
+from iserror.errors.vocabulary import Effect
 from iserror.layers.call import Call, current
 from iserror.layers.cancel import must_pass
 from iserror.layers.protocol import sanitized
-from iserror.layers.report import report, report_finished, report_given_up
+from iserror.layers.report import from_value, report, report_finished, report_given_up
 from iserror.support.look import attempt
 
 if TYPE_CHECKING:

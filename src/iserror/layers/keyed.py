@@ -21,14 +21,15 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 from pydantic.fields import FieldInfo
 
-from iserror.errors.problem import Problem, built_in, crash, invalid_arguments, resolve
-from iserror.errors.returned import from_result, from_value
+from iserror.errors.problem import Problem, built_in, crash, invalid_arguments
+from iserror.errors.resolve import resolve
+from iserror.errors.returned import from_result
 from iserror.idempotency import loop, record, scope
 from iserror.idempotency.settings import Idempotency
 from iserror.idempotency.store import Entry
 from iserror.layers.call import Call, current
 from iserror.layers.cancel import must_pass
-from iserror.layers.report import protocol_outcome, report_replayed
+from iserror.layers.report import from_value, protocol_outcome, report_replayed
 from iserror.logs.sink import tell_once
 from iserror.support.look import attempt
 

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from iserror.errors.failure import safe_line
-from iserror.errors.problem import MISSING_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED, ProtocolProblem
-from iserror.errors.returned import FAILURE_KEY
+from iserror.errors.problem import ProtocolProblem
 from iserror.layers.call import Call
 from iserror.layers.report import report_protocol
 from iserror.redact import redact
-
-REQUEST_ID_KEY: Final = "iserror/request_id"
-INVALID_PARAMS: Final = -32602
-INTERNAL_ERROR: Final = -32603
-
-# The first revision without -32002 and -32042.
-STATELESS_REVISION: Final = "2026-07-28"
-
-MAX_DATA: Final = 8_000
-"""Bytes of JSON; more is not sent."""
+from iserror.redact.speech import safe_line
+from iserror.support.jsonrpc import (
+    FAILURE_KEY,
+    INTERNAL_ERROR,
+    MAX_DATA,
+    MISSING_CLIENT_CAPABILITY,
+    REQUEST_ID_KEY,
+    STATELESS_REVISION,
+    URL_ELICITATION_REQUIRED,
+    json_size,
+)
 
 
 def protocol_parts(call: Call, problem: ProtocolProblem) -> tuple[int, str, Any]:
@@ -66,14 +64,6 @@ def _is_in_shape(code: int, data: Any) -> bool:
     if data is None:
         return not shape
     return isinstance(data, dict) and set(data) == set(shape) and all(isinstance(data[k], t) for k, t in shape.items())
-
-
-def json_size(value: Any) -> int:
-    """Length of the JSON text; of what has none, more than is ever allowed."""
-    try:
-        return len(json.dumps(value, allow_nan=False).encode())
-    except (TypeError, ValueError, RecursionError):
-        return 1 << 30
 
 
 def safe_data(call: Call, problem: ProtocolProblem) -> Any:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from iserror.errors.errormap import BUILT_IN
-from iserror.errors.failure import Failure, Outcome, default_outcome, log_name
-from iserror.errors.problem import Problem, ProtocolProblem
+from iserror.errors.failure import Failure
+from iserror.errors.problem import Problem, ProtocolProblem, built_in
+from iserror.errors.returned import text_of_value
+from iserror.errors.vocabulary import BUILT_IN, Outcome, default_outcome
 from iserror.layers.call import Call
 from iserror.layers.cancel import must_pass
 from iserror.logs.chain import emit, redacted
 from iserror.logs.excinfo import describe, log_text
 from iserror.logs.record import SCHEMA_VERSION
 from iserror.logs.sink import tell_once
+from iserror.redact.speech import log_name
 from iserror.support.look import attempt
+from iserror.support.otel import mark_span
+
+if TYPE_CHECKING:
+    from iserror.guard import ToolErrors
 
 # JSON-RPC's own codes in gRPC's words.
 _CATEGORIES: Final = {
@@ -150,27 +155,6 @@ def report_replayed(call: Call, first_request_id: str) -> None:
     emit("info", "idempotent_replay", _line(call, first_request_id=first_request_id), call)
 
 
-def mark_span(code: str, request_id: str | None) -> None:
-    """Give the current OpenTelemetry span status ERROR, the code and the request id, no text.
-
-    Nobody has a span unless the API is loaded, so it is never imported for this.
-    Source: OpenTelemetry semantic conventions, `error.type`.
-    """
-    trace = sys.modules.get("opentelemetry.trace")
-    if trace is None:
-        return
-
-    def mark() -> None:
-        span = trace.get_current_span()
-        if span.is_recording():
-            span.set_attribute("error.type", code)
-            if request_id is not None:
-                span.set_attribute("iserror.request_id", request_id)
-            span.set_status(trace.Status(trace.StatusCode.ERROR))
-
-    attempt(mark, None)
-
-
 def _line(call: Call, exc: BaseException | None = None, **more: Any) -> dict[str, Any]:
     """The fields of a line; what is None is left out. The exception comes last, where it is out of the eye's way."""
     arguments = call.arguments
@@ -194,3 +178,20 @@ def _line(call: Call, exc: BaseException | None = None, **more: Any) -> dict[str
         least = [{"type": _QUALNAME(type(exc)), "message": "", "frames": []}]
         line["exception"] = attempt(describe, least, exc)
     return {key: value for key, value in line.items() if value is not None}
+
+
+Hook = Callable[[BaseException, Failure], object]
+
+
+def from_value(guard: ToolErrors, call: Call, value: Any) -> Problem | None:
+    """The problem that a success reads like, if the guard converts such; otherwise it is only told."""
+    says_error = attempt(lambda: bool(guard.is_returned_error(value)), None)
+    if says_error is None:
+        tell_once("is_returned_error", "is_returned_error raised; the value counts as a success")
+    if not says_error:
+        return None
+    problem = built_in("RETURNED_ERROR", text_of_value(value), outcome="unknown")
+    if guard.returned_errors == "convert":
+        return problem
+    report_returned(call)
+    return None

@@ -18,23 +18,15 @@ from pydantic_core import PydanticSerializationError
 from iserror.errors import returned
 from iserror.errors.arguments import reasons_of
 from iserror.errors.errormap import ErrorMap
-from iserror.errors.failure import ToolFailure
-from iserror.errors.problem import (
-    Problem,
-    ProtocolProblem,
-    crash,
-    invalid_arguments,
-    invalid_output,
-    raised_below,
-    raised_by_sdk,
-    resolve,
-    timeout,
-)
+from iserror.errors.problem import Problem, ProtocolProblem, crash, invalid_arguments, invalid_output, timeout
+from iserror.errors.resolve import resolve
+from iserror.errors.toolfailure import ToolFailure
 from iserror.layers.call import Call, current
 from iserror.layers.cancel import must_pass
 from iserror.layers.function import Options, body_of, options_of, settle
 from iserror.layers.report import report, report_finished
 from iserror.support.look import attempt
+from iserror.support.sdk import raised_below, raised_by_sdk
 
 if TYPE_CHECKING:
     from iserror.guard import ToolErrors

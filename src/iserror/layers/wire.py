@@ -14,33 +14,24 @@ from typing import Any, Final, Protocol, TypeVar
 import anyio.lowlevel
 
 from iserror.errors import returned
-from iserror.errors.failure import MAX_MESSAGE, Failure, safe_line, safe_name
+from iserror.errors.failure import Failure
 from iserror.errors.partial import PartialResult
-from iserror.errors.problem import (
-    Problem,
-    ProtocolProblem,
-    built_in,
-    crash,
-    protocol_error_data,
-    raised_by_sdk,
-    resolve,
-    validated_by_host,
-)
+from iserror.errors.problem import Problem, ProtocolProblem, built_in, crash
+from iserror.errors.resolve import resolve
+from iserror.errors.returned import redacted_meta
 from iserror.layers.call import Call
 from iserror.layers.cancel import cancelled_by_scope, must_pass, task_now
-from iserror.layers.protocol import INVALID_PARAMS, MAX_DATA, json_size, protocol_parts
+from iserror.layers.protocol import protocol_parts
 from iserror.layers.report import report, report_cancelled, report_finished
 from iserror.logs.chain import State
 from iserror.logs.configure import settle
-from iserror.redact import clean_line, redact
+from iserror.redact import clean_line
+from iserror.redact.speech import MAX_MESSAGE, safe_line, safe_name
+from iserror.support.jsonrpc import FAILURE_KEY, INVALID_PARAMS, RESULT_REVISION, TOOL_FAILURE_KEY
 from iserror.support.look import attempt
+from iserror.support.sdk import protocol_error_data, raised_by_sdk, validated_by_host
 
 R = TypeVar("R")
-
-TOOL_FAILURE_KEY: Final = "io.modelcontextprotocol/toolFailure"
-
-# SEP-1303 made invalid arguments a tool execution error with this revision.
-RESULT_REVISION: Final = "2025-11-25"
 
 
 _UNSETTLED: Final = object()
@@ -195,20 +186,12 @@ def _arguments_are_protocol(call: Call) -> bool:
 def _result(host: WireHost, call: Call, problem: Problem, failure: Failure) -> Any:
     envelope = failure.to_wire()
     meta = redacted_meta(problem.meta)
-    meta[returned.FAILURE_KEY] = envelope
+    meta[FAILURE_KEY] = envelope
     if call.guard.tool_failure_meta and TOOL_FAILURE_KEY not in meta:
         meta[TOOL_FAILURE_KEY] = draft_tool_failure(failure)
     setting = call.guard.structured
     structured = setting == "always" or (setting == "auto" and call.output_schema is None)
     return host.error_result(call, failure.text, dict(envelope) if structured else None, meta)
-
-
-def redacted_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The `_meta` that came with a returned error, redacted and bounded."""
-    if not meta:
-        return {}
-    safe = redact(dict(meta))
-    return safe if isinstance(safe, dict) and json_size(safe) <= MAX_DATA else {}
 
 
 _GOVERNANCE: Final = frozenset({"unauthenticated", "permission_denied"})

@@ -18,13 +18,13 @@ from typing import Any, Final, TextIO
 import structlog
 from structlog.contextvars import get_contextvars, merge_contextvars
 
-from iserror.errors.failure import log_name
 from iserror.layers.call import Call, current
 from iserror.logs.excinfo import LogText, describe, log_text, long_log_text
 from iserror.logs.record import LEVELS, printable
 from iserror.logs.render import format_chain
 from iserror.logs.sink import FileSink, StderrSink, now, stamped, tell_once
 from iserror.redact import cut_short, redact
+from iserror.redact.speech import log_name
 from iserror.support.look import attempt
 
 EventDict = dict[str, Any]

@@ -9,7 +9,6 @@ from typing import Final
 
 import structlog
 
-from iserror.errors.failure import check_choice
 from iserror.logs import chain
 from iserror.logs.chain import LogHandler, State
 from iserror.logs.excinfo import LogText
@@ -19,6 +18,7 @@ from iserror.logs.segment import FILE_SUFFIXES
 from iserror.logs.sink import FileSink, StderrSink, is_folder, tell, tell_once
 from iserror.redact.rule import Profile
 from iserror.support.look import attempt
+from iserror.support.validate import check_choice
 
 MAX_BYTES: Final = 64 << 20
 _LEVELS: Final = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)

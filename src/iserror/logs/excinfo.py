@@ -15,9 +15,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from iserror.errors.problem import MAX_CHAIN, Group, came_from, members, text_of
+from iserror.errors.toolfailure import came_from
 from iserror.redact import Redactor, current_redaction, cut_short, redact_text
 from iserror.redact.rule import Profile
+from iserror.support.causes import MAX_CHAIN, Group, members, text_of
 from iserror.support.look import attempt
 
 MAX_FRAMES: Final = 60

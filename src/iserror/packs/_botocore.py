@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from iserror.errors.failure import parse_retry_after
 from iserror.errors.pack import By, Pack
+from iserror.errors.wait import parse_retry_after
 from iserror.packs import codes
 from iserror.packs.http import NO_CREDENTIALS, statuses
 from iserror.packs.retry import wait_of

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from iserror.errors.errormap import Entry, Template
+from iserror.errors.entry import Entry
 from iserror.errors.pack import By, Pack
+from iserror.errors.template import Template
 from iserror.packs import codes
 from iserror.packs.cause import cause_of
 from iserror.packs.http import by_status

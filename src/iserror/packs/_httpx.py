@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from iserror.errors.errormap import Entry
+from iserror.errors.entry import Entry
 from iserror.errors.pack import By, Pack
 from iserror.packs import codes
 from iserror.packs.http import by_status, unreached

@@ -9,7 +9,7 @@ import json
 from dataclasses import replace
 from typing import Any, Final
 
-from iserror.errors.errormap import Entry
+from iserror.errors.entry import Entry
 from iserror.errors.pack import By, Pack
 from iserror.packs import codes
 from iserror.packs.cause import cause_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from iserror.errors.errormap import Template
 from iserror.errors.pack import By, Pack
+from iserror.errors.template import Template
 from iserror.packs import codes, sql
 from iserror.packs.phase import frames
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from iserror.errors.errormap import Entry
+from iserror.errors.entry import Entry
 from iserror.errors.pack import By, Pack
 from iserror.packs import codes, sql
 from iserror.packs.phase import frames

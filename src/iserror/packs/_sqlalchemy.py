@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
-from iserror.errors.errormap import Entry, named
+from iserror.errors.entry import Entry
 from iserror.errors.pack import By, Pack
 from iserror.packs import codes, sql
 from iserror.packs._postgres import asyncpg, psycopg
 from iserror.packs._pymysql import pymysql
 from iserror.packs._sqlite3 import sqlite3
+from iserror.support.loading import named
 from iserror.support.look import attempt
 
 _DRIVERS: Final = {**sqlite3.rows, **psycopg.rows, **asyncpg.rows, **pymysql.rows}

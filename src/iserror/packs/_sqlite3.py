@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from iserror.errors.errormap import Entry
+from iserror.errors.entry import Entry
 from iserror.errors.pack import By, Pack
 from iserror.packs import codes, sql
 

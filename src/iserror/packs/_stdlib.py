@@ -12,8 +12,9 @@ from dataclasses import replace
 from errno import errorcode
 from typing import Any, Final
 
-from iserror.errors.errormap import Entry, Template
+from iserror.errors.entry import Entry
 from iserror.errors.pack import By, Pack
+from iserror.errors.template import Template
 from iserror.packs import codes
 from iserror.packs.http import by_status, is_tls
 from iserror.packs.phase import phase_of, redirected

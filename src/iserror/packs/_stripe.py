@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from iserror.errors.errormap import Template
 from iserror.errors.pack import By, Pack
+from iserror.errors.template import Template
 from iserror.packs import codes
 from iserror.packs.cause import by_cause
 from iserror.packs.http import NO_CREDENTIALS, UNSIGNED, by_status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from iserror.errors.errormap import Entry, named
+from iserror.errors.entry import Entry
 from iserror.errors.pack import By
 from iserror.packs import codes
 from iserror.packs._aiohttp import aiohttp
@@ -13,6 +13,7 @@ from iserror.packs._httpx import httpx, httpx2
 from iserror.packs._requests import requests, urllib3
 from iserror.packs._stdlib import stdlib
 from iserror.packs.http import below
+from iserror.support.loading import named
 
 _KNOWN: Final = {name: pack for pack in (stdlib, aiohttp, urllib3, requests, httpx2, httpx) for name in pack.rows}
 _CAUSES: Final = {

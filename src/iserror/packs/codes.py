@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from iserror.errors.errormap import Entry, Level, Template
-from iserror.errors.failure import Category, Outcome
+from iserror.errors.entry import Entry
+from iserror.errors.template import Template
+from iserror.errors.vocabulary import Category, Level, Outcome
 
 _TELL: Final = "Stop and tell the user: only the operator of this server can mend it."
 _LATER: Final = "Try again later; if it stays so, tell the user."

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from iserror.errors.errormap import Entry, Template
+from iserror.errors.entry import Entry
 from iserror.errors.pack import By
+from iserror.errors.template import Template
 from iserror.packs import codes
 from iserror.packs.retry import limited, wait_of
 from iserror.support.look import attempt

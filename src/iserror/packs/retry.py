@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from iserror.errors.failure import parse_retry_after
+from iserror.errors.wait import parse_retry_after
 
 _UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _PART: Final = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|[smhd])"

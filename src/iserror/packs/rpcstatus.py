@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from iserror.errors.errormap import Entry, Template
+from iserror.errors.entry import Entry
+from iserror.errors.template import Template
 from iserror.packs import codes
 from iserror.redact import Safe
 from iserror.support.look import attempt

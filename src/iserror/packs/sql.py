@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from iserror.errors.errormap import Entry, Template
+from iserror.errors.entry import Entry
 from iserror.errors.pack import By
+from iserror.errors.template import Template
 from iserror.packs import codes
 
 

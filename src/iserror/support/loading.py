@@ -31,3 +31,7 @@ def imported(place: str) -> ModuleType:
     sys.modules[path.stem] = module  # where dataclasses and pydantic look for a class's module
     spec.loader.exec_module(module)
     return module
+
+
+def named(key: type | str) -> str:
+    return key if isinstance(key, str) else f"{key.__module__}.{key.__qualname__}"

@@ -8,7 +8,10 @@ from typing import Final, cast, get_args
 
 from iserror.client.classify import classify
 from iserror.client.outcome import CallOutcome, ProtocolFailed, Succeeded, ToolFailed
-from iserror.errors.failure import CODE_PATTERN, Category, Failure, Outcome, ToolFailure, safe_line
+from iserror.errors.failure import Failure
+from iserror.errors.toolfailure import ToolFailure
+from iserror.errors.vocabulary import CODE_PATTERN, Category, Outcome
+from iserror.redact.speech import safe_line
 
 # A failure's text (docs/wire-format.md), behind what `mcp` puts before it where only the decorator guards the tool.
 _TEXT: Final = re.compile(

@@ -12,10 +12,13 @@ from urllib.parse import quote, quote_plus
 from iserror.check.checks.leaks import leaked, parts
 from iserror.client.classify import wire_form
 from iserror.client.outcome import CallOutcome, ProtocolFailed, Succeeded, ToolFailed
-from iserror.errors.failure import Failure, ToolFailure, safe_name
-from iserror.errors.problem import protocol_error_data, text_of
-from iserror.errors.returned import FAILURE_KEY
+from iserror.errors.failure import Failure
+from iserror.errors.toolfailure import ToolFailure
+from iserror.redact.speech import safe_name
+from iserror.support.causes import text_of
+from iserror.support.jsonrpc import FAILURE_KEY
 from iserror.support.look import attempt
+from iserror.support.sdk import protocol_error_data
 
 MIN_PLANTED: Final = 4
 """Characters of a planted text: shorter ones are found by chance."""

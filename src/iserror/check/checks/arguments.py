@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from iserror.check.session import Answer, Session
 from iserror.client.outcome import ProtocolFailed, Succeeded, ToolFailed
-from iserror.layers.wire import RESULT_REVISION
+from iserror.support.jsonrpc import RESULT_REVISION
 from iserror.support.look import attempt
 from iserror.support.schema import schema_error
 

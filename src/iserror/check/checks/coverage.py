@@ -20,13 +20,14 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerati
 
 from iserror.check.memory import lowlevel_of
 from iserror.check.session import Session
-from iserror.errors.errormap import ErrorMap, named
-from iserror.errors.failure import ToolFailure, host_tool_errors
-from iserror.errors.problem import is_protocol_error
+from iserror.errors.errormap import ErrorMap
+from iserror.errors.toolfailure import ToolFailure
 from iserror.guard import ToolErrors
 from iserror.hosts._mcp import guard_of
 from iserror.layers.function import Options, is_guarded, options_of
+from iserror.support.loading import named
 from iserror.support.look import attempt
+from iserror.support.sdk import host_tool_errors, is_protocol_error
 
 if TYPE_CHECKING:
     from iserror.check.audit import Audit

@@ -28,15 +28,16 @@ from iserror.check.plants import Plants
 from iserror.check.session import Answer, Session, Step
 from iserror.check.wire import CannotRunError
 from iserror.client.outcome import ProtocolFailed, Succeeded, ToolFailed
-from iserror.errors.failure import Failure, default_outcome, safe_name
-from iserror.errors.problem import leaves
-from iserror.errors.returned import FAILURE_KEY
+from iserror.errors.failure import Failure
+from iserror.errors.vocabulary import default_outcome
 from iserror.hosts._mcp import guard_of
-from iserror.layers.protocol import REQUEST_ID_KEY
 from iserror.logs.chain import State
 from iserror.logs.read.reader import find
 from iserror.logs.record import FINAL, Record
 from iserror.logs.sink import FileSink
+from iserror.redact.speech import safe_name
+from iserror.support.causes import leaves
+from iserror.support.jsonrpc import FAILURE_KEY, REQUEST_ID_KEY
 from iserror.support.look import attempt
 from iserror.support.schema import schema_error
 

@@ -1,0 +1,132 @@
+"""`ToolFailure`: the exception that carries a failure to the host."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any, cast
+
+from iserror.errors.failure import Failure
+from iserror.errors.problem import Problem
+from iserror.errors.vocabulary import CATEGORIES, OUTCOMES, Category, Outcome, check_code
+from iserror.errors.wait import parse_retry_after
+from iserror.redact.speech import Scalar
+from iserror.support.causes import origin
+from iserror.support.look import attempt
+from iserror.support.sdk import host_tool_errors
+from iserror.support.validate import check_choice
+
+
+class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and the contract's
+    """Fail a tool call on purpose, with a code of its own, where no exception type says it.
+
+    Args:
+        code: Stable code, `^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`, 3 to 64 characters.
+        message: What was observed, in the author's words. It is redacted (unless it is a `Safe`), made one
+            line, cut at 500 characters and shown on the wire. Words of the exception being handled that
+            stand in it are put in quotes.
+        hint: The valid next step for the model. Treated like `message`.
+        category: One of gRPC's canonical codes in lower case.
+        retryable: Whether repeating exactly this call can succeed. What the wire says also takes into
+            account whether a repeat is safe.
+        retry_after: Seconds before which a repeat is pointless (a number, `timedelta`, `datetime` or
+            `Retry-After` header value).
+        outcome: Whether the side effect took place; unsaid, it follows from the category.
+        details: Flat JSON object for programs; values are redacted.
+
+    Raises:
+        ValueError: A malformed code, an unknown category or outcome, an empty message.
+
+    An instance is also a `ToolError` of every host that the process has loaded, so that each of them
+    answers with its text whether or not it masks errors. `failure` is set on those that a guard raised.
+    """
+
+    failure: Failure | None = None
+    _problem: Problem | None = None
+    # fastmcp logs a FastMCPError at this level.
+    log_level = logging.WARNING
+
+    def __new__(cls, *args: object, **kwargs: object) -> ToolFailure:
+        return super().__new__(bound_class(cls))
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        hint: str | None = None,
+        category: Category = "failed_precondition",
+        retryable: bool = False,
+        retry_after: float | timedelta | datetime | str | None = None,
+        outcome: Outcome | None = None,
+        details: Mapping[str, Scalar] | None = None,
+    ) -> None:
+        check_choice("category", category, CATEGORIES)
+        if outcome is not None:
+            check_choice("outcome", outcome, OUTCOMES)
+        if not isinstance(message, str) or not message.strip():
+            raise ValueError("message must be a text that says what was observed")
+        self.code = check_code(code)
+        self.message = message
+        self.hint = hint
+        self.category: Category = category
+        self.retryable = bool(retryable)
+        self.retry_after = parse_retry_after(retry_after)
+        self.outcome: Outcome | None = outcome
+        self.details = dict(details) if details else None
+        Exception.__init__(self, f"{code}: {message}")
+
+    @classmethod
+    def raised_for(cls, failure: Failure, problem: Problem | None = None) -> ToolFailure:
+        """Make the exception with which a guard answers: its text is the full text for the model."""
+        made = cls(
+            failure.code,
+            failure.message,
+            hint=failure.hint,
+            category=failure.category,
+            retryable=failure.retryable,
+            retry_after=failure.retry_after,
+            outcome=failure.outcome,
+            details=failure.details,
+        )
+        made.failure = failure
+        made._problem = problem
+        made.args = (failure.text,)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = {key: value for key, value in self.__dict__.items() if key != "_problem"}
+        # By the class as its author wrote it: another process binds it to the hosts that it has.
+        written = next(cls for cls in type(self).__mro__ if "_bound_to" not in vars(cls))
+        return _rebuild, (written, self.args, state)
+
+
+def _rebuild(cls: type[ToolFailure], args: tuple[object, ...], state: dict[str, object]) -> ToolFailure:
+    made = cls.__new__(cls)
+    made.args = args
+    made.__dict__.update(state)
+    return made
+
+
+def bound_class(cls: type[ToolFailure] = ToolFailure) -> type[ToolFailure]:
+    """The class as a subclass of the running hosts' `ToolError` classes."""
+    hosts = host_tool_errors()
+    missing = tuple(host for host in hosts if not issubclass(cls, host))
+    # An author's subclass may ask for what this does not know; it stays as it is then.
+    return attempt(_bound_class, cls, cast(Any, cls), missing) if missing else cls
+
+
+@lru_cache(maxsize=256)
+def _bound_class(cls: Any, hosts: tuple[Any, ...]) -> type[ToolFailure]:
+    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+    return type(cls.__name__, (cls, *hosts), {**names, "_bound_to": hosts})
+
+
+def came_from(exc: BaseException) -> tuple[BaseException | None, str]:
+    """The same for the log: a guard's `ToolFailure` does not show what it was raised for, but knows it."""
+    problem = exc._problem if isinstance(exc, ToolFailure) else None
+    if problem is not None and problem.exception is not None:
+        return problem.exception, "cause"
+    return origin(exc)
