@@ -1,9 +1,17 @@
-"""Looking at objects that are not ours: an attribute, a `__str__`, a hook may raise anything, at any time."""
+"""The two rules for what may raise: `look` reads an object that isn't ours, `shield` runs a step that is.
+
+An attribute, a `__str__` or a hook of the user's may raise anything, at any time: that says nothing about this library,
+so `look` is silent. A step of our own that raises is a bug, and nobody finds a bug that is swallowed: `shield` reports
+each one (`faults.report`), and still gives the call its answer.
+"""
 
 from __future__ import annotations
 
+import os.path
+import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVarTuple, Unpack
@@ -13,12 +21,115 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 D = TypeVar("D")
 
+ROOT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+"""The folder of this package: a frame below it is ours."""
 
-def attempt(look: Callable[[Unpack[Ts]], T], otherwise: D, *args: Unpack[Ts]) -> T | D:
-    """Call `look` with `args`, and return `otherwise` whatever it raises, an exit included; an interrupt passes."""
+
+def look(fn: Callable[[Unpack[Ts]], T], otherwise: D, *args: Unpack[Ts]) -> T | D:
+    """Read a foreign object: return `fn(*args)`, or `otherwise` whatever it raises.
+
+    Args:
+        fn: A function that touches what a user, a host or a library made: attributes, `__str__`, exceptions, hooks.
+        otherwise: The value to go on with.
+        args: Arguments of `fn`.
+
+    Raises:
+        KeyboardInterrupt: Ctrl+C always gets through.
+    """
     try:
-        return look(*args)
-    except KeyboardInterrupt:  # the operator's, who may press the keys at any time
+        return fn(*args)
+    except KeyboardInterrupt:
         raise
     except BaseException:
         return otherwise
+
+
+def shield(step: Callable[[Unpack[Ts]], T], otherwise: D, *args: Unpack[Ts]) -> T | D:
+    """Run a step of our own: return `step(*args)`, or report the fault and return `otherwise`.
+
+    Args:
+        step: A function of this library that must not raise.
+        otherwise: The value that still gives the caller a valid answer.
+        args: Arguments of `step`.
+
+    Raises:
+        BaseException: If the step raises and `faults.raises` is set, as in this library's tests.
+        KeyboardInterrupt: Ctrl+C always gets through.
+    """
+    try:
+        return step(*args)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:
+        if faults.raises:
+            raise
+        faults.report(exc)
+        return otherwise
+
+
+class Fault(NamedTuple):
+    """A bug of this library, without a word of the user's: an exception's text may hold their data."""
+
+    error: str
+    """The exception's class."""
+    places: tuple[str, ...]
+    """Where it passed our code, outermost first: `errors/template.py:120 in render`."""
+
+
+class Faults:
+    """What is done about faults of this library in this process."""
+
+    raises: bool = False
+    """Whether `shield` raises instead of going on. Tests of this library set it."""
+
+    def __init__(self) -> None:
+        self.listener: Callable[[Fault], object] | None = None
+        """Writes the `guard_error` line. The log sets it; until then stderr has the fault alone."""
+        self._told: set[Fault] = set()
+        self._reporting: ContextVar[bool] = ContextVar("iserror_reporting_a_fault", default=False)
+
+    def report(self, exc: BaseException) -> None:
+        """Tell the operator about a fault: a line in the log each time, a line on stderr once for each place.
+
+        Never raises. A fault that comes up while another is being reported goes to stderr only.
+        """
+        fault = _fault(exc)
+        if fault not in self._told:
+            self._told.add(fault)
+            look(_to_stderr, None, fault)
+        if self.listener is None or self._reporting.get():
+            return
+        token = self._reporting.set(True)
+        try:
+            look(self.listener, None, fault)
+        finally:
+            self._reporting.reset(token)
+
+
+def _fault(exc: BaseException) -> Fault:
+    places: list[str] = []
+    tb = look(lambda: exc.__traceback__, None)
+    while tb is not None and len(places) < 20:
+        code = tb.tb_frame.f_code
+        if code.co_filename.startswith(ROOT):
+            place = code.co_filename[len(ROOT) :].replace(os.sep, "/")
+            places.append(f"{place}:{tb.tb_lineno} in {code.co_name}")
+        tb = tb.tb_next
+    return Fault(look(lambda: type(exc).__qualname__, "an exception"), tuple(places))
+
+
+def _to_stderr(fault: Fault) -> None:
+    stream: Any = sys.stderr
+    if stream is not None:
+        where = fault.places[-1] if fault.places else "an unknown place"
+        stream.write(
+            f"iserror: guard_error: {fault.error} at {where}: this is a bug in iserror; the call was answered without "
+            "this step. Please report it.\n"
+        )
+        stream.flush()
+
+
+faults: Final = Faults()
+"""The faults of this process."""
+
+attempt = look
