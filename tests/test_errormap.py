@@ -114,7 +114,7 @@ def test_no_exception_type(exception: Any) -> None:
 def test_duplicate() -> None:
     """A second entry for a type, or a code with a second category, is refused, and the first stays."""
     errors = one()
-    with pytest.raises(ValueError, match=f"there is an entry for {__name__}.Base already"):
+    with pytest.raises(ValueError, match=f"{__name__}.Base already has an entry: edit it"):
         errors.add(Base, code="OTHER", category="aborted", message="Other.")
     with pytest.raises(ValueError, match="code GONE means category 'not_found' already and cannot mean 'aborted' too"):
         errors.add(Other, code="GONE", category="aborted", message="Other.")

@@ -14,9 +14,9 @@ from pydantic import BaseModel, Field, computed_field
 from typing_extensions import TypedDict
 
 from iserror import PartialResult, ToolErrors
-from iserror.idempotency import record
+from iserror.idempotency import Idempotency, record
 from tests import hosts
-from tests.hosts import IS_FASTMCP, TextContent, in_memory, new_server, text_of
+from tests.hosts import HOST, IS_FASTMCP, TextContent, in_memory, new_server, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -130,7 +130,9 @@ def _returning(name: str, annotation: Any, value: Any, runs: list[str]) -> Any:
 @pytest.mark.parametrize("attached", [True, False], ids=["attached", "decorated"])
 async def test_a_repeat_is_equal_or_not_kept(attached: bool) -> None:
     """Of each kind of result the repeat's wire form is that of the first call, or says `RESULT_NOT_KEPT`."""
-    guard, server, runs = ToolErrors(), new_server(), []  # type: ignore[var-annotated]
+    # `MCPServer` without a guard hands a tool nothing that tells who is calling.
+    subject = (lambda: "me") if HOST == "mcp2" and not attached else None
+    guard, server, runs = ToolErrors(idempotency=Idempotency(subject=subject)), new_server(), []  # type: ignore[var-annotated]
     lost = {**NOT_KEPT, "image": (None, _image()), "images": (None, ["t", _image()])}
     for name, (annotation, value) in {**KEPT, **lost}.items():
         server.tool()(guard(idempotency_key="key")(_returning(name, annotation, value, runs)))

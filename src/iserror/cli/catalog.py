@@ -15,7 +15,7 @@ from iserror.errors.pack import Pack
 from iserror.errors.vocabulary import default_outcome
 from iserror.guard import ToolErrors
 from iserror.hosts import ATTACHED
-from iserror.support.loading import imported, named
+from iserror.support.loading import full_name, imported
 
 SCHEMA_VERSION: Final = 1
 
@@ -77,7 +77,7 @@ def codes_of(source: object) -> dict[str, Code]:
 def _entries(errors: ErrorMap) -> Iterator[tuple[str, Entry]]:
     """What a map says, packs included, each with its exception and when it holds."""
     for exception, entry in errors.entries.items():
-        yield named(exception), entry
+        yield full_name(exception), entry
     for pack in errors.packs.values():
         for name, when, entry in pack.entries():
             yield f"{name} ({when})" if when else name, entry

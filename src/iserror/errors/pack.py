@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from iserror.errors.entry import Entry
 from iserror.errors.vocabulary import Category
-from iserror.support.look import attempt
+from iserror.support.look import look
 
 MAX_KEY: Final = 64
 
@@ -41,8 +41,8 @@ class By:
 
     def find(self, exc: BaseException) -> Entry | None:
         """The entry with the longest key that the exception's key begins with."""
-        found = attempt(self.key, None, exc)
-        key = "" if found is None else str.__str__(attempt(str, "", found))[:MAX_KEY]
+        found = look(self.key, None, exc)
+        key = "" if found is None else str.__str__(look(str, "", found))[:MAX_KEY]
         for end in range(len(key), 0, -1):
             entry = self.entries.get(key[:end])
             if entry is not None:
@@ -101,7 +101,7 @@ class Pack:
         """The entry of an exception, by the row of one of its classes."""
         row = self.rows[name]
         found = row if isinstance(row, Entry) else row.find(exc)
-        if found is not None and found.outcome == "not_applied" and self.done and attempt(self.done, False, exc):
+        if found is not None and found.outcome == "not_applied" and self.done and look(self.done, False, exc):
             return replace(found, outcome="unknown", hint=None)
         return found
 

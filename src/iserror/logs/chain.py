@@ -18,8 +18,9 @@ from typing import Any, Final, TextIO
 import structlog
 from structlog.contextvars import get_contextvars, merge_contextvars
 
-from iserror.layers.call import Call, current
 from iserror.logs.excinfo import LogText, describe, log_text, long_log_text
+from iserror.logs.owner import Owner as Call
+from iserror.logs.owner import current
 from iserror.logs.record import LEVELS, printable
 from iserror.logs.render import format_chain
 from iserror.logs.sink import FileSink, StderrSink, now, stamped, tell_once

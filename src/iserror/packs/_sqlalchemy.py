@@ -11,7 +11,7 @@ from iserror.packs import codes, sql
 from iserror.packs._postgres import asyncpg, psycopg
 from iserror.packs._pymysql import pymysql
 from iserror.packs._sqlite3 import sqlite3
-from iserror.support.loading import named
+from iserror.support.loading import full_name
 from iserror.support.look import attempt
 
 _DRIVERS: Final = {**sqlite3.rows, **psycopg.rows, **asyncpg.rows, **pymysql.rows}
@@ -19,7 +19,7 @@ _DRIVERS: Final = {**sqlite3.rows, **psycopg.rows, **asyncpg.rows, **pymysql.row
 
 @lru_cache(maxsize=256)
 def _rows(kind: type) -> tuple[Entry | By, ...]:
-    names = map(named, kind.__mro__)
+    names = map(full_name, kind.__mro__)
     return tuple(_DRIVERS[name] for name in names if name in _DRIVERS)
 
 

@@ -1,19 +1,37 @@
-"""The one look-up of OpenTelemetry: trace ids, and the status of the current span."""
+"""OpenTelemetry: the current span's trace id and status, and the trace id of a `traceparent`.
+
+The API is never imported for this: a process without it loaded has no spans.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
+from typing import Any, Final
 
-from iserror.support.look import attempt
+from iserror.support.look import look
 
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?\Z", re.DOTALL)
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?\Z", re.DOTALL)
+
+
+def trace_id(meta: Mapping[str, Any] | None) -> str | None:
+    """Return the trace id of the current span, else the one in `_meta.traceparent` if that is valid."""
+    trace = sys.modules.get("opentelemetry.trace")
+    found = look(_of_span, None, trace) if trace is not None else None
+    return found or (parse_traceparent(meta.get("traceparent")) if meta else None)
+
+
+def _of_span(trace: Any) -> str | None:
+    span = trace.get_current_span()
+    context = span.get_span_context() if span is not trace.INVALID_SPAN else None
+    return f"{context.trace_id:032x}" if context is not None and context.is_valid else None
 
 
 def parse_traceparent(value: object) -> str | None:
-    """Return the trace id of a W3C `traceparent`, or None if it is not a valid one.
+    """Return the trace id of a W3C `traceparent`, or None if the header isn't valid.
 
-    Source: W3C Trace Context, section 3.2; version `ff` and all-zero ids are invalid.
+    Source: W3C Trace Context, section 3.2. Version `ff` and all-zero ids are invalid.
     """
     if not isinstance(value, str) or len(value) > 256:
         return None
@@ -26,21 +44,19 @@ def parse_traceparent(value: object) -> str | None:
 
 
 def mark_span(code: str, request_id: str | None) -> None:
-    """Give the current OpenTelemetry span status ERROR, the code and the request id, no text.
+    """Give the current span status ERROR, the code and the request id, and no text.
 
-    Nobody has a span unless the API is loaded, so it is never imported for this.
     Source: OpenTelemetry semantic conventions, `error.type`.
     """
     trace = sys.modules.get("opentelemetry.trace")
-    if trace is None:
-        return
+    if trace is not None:
+        look(_mark, None, trace, code, request_id)
 
-    def mark() -> None:
-        span = trace.get_current_span()
-        if span.is_recording():
-            span.set_attribute("error.type", code)
-            if request_id is not None:
-                span.set_attribute("iserror.request_id", request_id)
-            span.set_status(trace.Status(trace.StatusCode.ERROR))
 
-    attempt(mark, None)
+def _mark(trace: Any, code: str, request_id: str | None) -> None:
+    span = trace.get_current_span()
+    if span.is_recording():
+        span.set_attribute("error.type", code)
+        if request_id is not None:
+            span.set_attribute("iserror.request_id", request_id)
+        span.set_status(trace.Status(trace.StatusCode.ERROR))

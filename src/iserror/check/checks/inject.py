@@ -30,7 +30,7 @@ from iserror.check.wire import CannotRunError
 from iserror.client.outcome import ProtocolFailed, Succeeded, ToolFailed
 from iserror.errors.failure import Failure
 from iserror.errors.vocabulary import default_outcome
-from iserror.hosts._mcp import guard_of
+from iserror.hosts import guard_of
 from iserror.logs.chain import State
 from iserror.logs.read.reader import find
 from iserror.logs.record import FINAL, Record
