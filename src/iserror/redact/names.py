@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from iserror.redact.rule import has_marker, regex
+from iserror.redact.rule import group_of, has_marker, regex
 
 _STRONG_NAME = (
     r"(?:passw(?:or)?d|passwrd|passwort|kennwort|contraseña|senha|пароль|密码|passphrase|passcode|pwd|"
@@ -133,3 +133,10 @@ def counts(grade: str, value: str, sep: str = "=", quoted: bool = True, more: bo
     if is_wordy(value):  # `password: required here` is prose, `password: swordfish` is not
         return not more and value[-1].isalnum()
     return not (more and len(value) < 4)
+
+
+def is_argument(m: re.Match[str]) -> bool:
+    """Return True if the match is a value of its own, and not a placeholder or a marker."""
+    found = m[group_of(m)]
+    placeholder = regex(r"(?i:passw(?:or)?d|pass|pwd|secret|token|pw|[A-Z_]*PASSWORD)").fullmatch(found)
+    return not (placeholder or has_marker(found) or is_harmless(found))

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
-from iserror.redact import formats, insides, personal, places
+from iserror.redact import assignments, commands, formats, headers, hosts, messages, paths, personal, sql, traces
 from iserror.redact.names import counts, grade_of
 from iserror.redact.rule import FAILED, MARK, START, Profile, Rule, regex, replace_all
 from iserror.redact.text import bounded
@@ -19,7 +19,18 @@ _DEPTH, _NODES, _CHARS = 12, 5_000, 262_144  # bounds of one structure
 _RUN_CHARS = r"[\w.…*$~+-]*"
 _RUN = r"(?:\\[nrt]|%[0-9a-f]{2}|(?<![\w.…*$~+-]))[\w.…*$~+-]{16,}"
 
-DEFAULT_RULES: tuple[Rule, ...] = (*formats.rules(), *places.rules(), *insides.rules(), *personal.rules())
+DEFAULT_RULES: tuple[Rule, ...] = (
+    *formats.rules(),
+    *headers.rules(),
+    *assignments.rules(),
+    *commands.rules(),
+    *messages.rules(),
+    *traces.rules(),
+    *sql.rules(),
+    *paths.rules(),
+    *hosts.rules(),
+    *personal.rules(),
+)
 """The rules of `redact_text`, in the order in which they are applied."""
 
 

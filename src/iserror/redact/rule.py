@@ -17,6 +17,8 @@ MARKER: Final = r"\[redacted:\w{1,40}\]"
 # The start of a word, also after the `\\n` and `%3D` of escaped texts.
 START: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
 
+QUOTE = r"(?:\\{0,6}[\"'`]|\\{1,4}u00(?:22|27)|&quot;|&#3[49];|%22|[“”„‘’«»‹›「」『』])"  # of any escape level
+
 regex = lru_cache(maxsize=None)(re.compile)  # compiled at first use: importing the package stays cheap
 
 
@@ -59,6 +61,11 @@ class Rule:
         for m in regex(self.pattern).finditer(text):
             if self.check is None or self.check(m):
                 yield m.span(group_of(m))
+
+
+def model_rule(name: str, kind: str, pattern: str, gates: str) -> Rule:
+    """Return a rule for the profile `model`; `gates` are separated by `|`."""
+    return Rule(name, kind, pattern, tuple(gates.split("|")), 0, ("model",))
 
 
 def group_of(m: re.Match[str]) -> str | int:
