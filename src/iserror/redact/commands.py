@@ -13,9 +13,9 @@ _ARG = r"(?!-)(?P<v>(?<=[\"'])[^\"'\n]{3,256}(?=[\"'])|[^\s\"'|,]{3,256})"
 _COMMANDS = (  # program, up to the value
     r"(?:curl|wget|https?|xh)\b[^\n|]{0,200}?\s[\"']?(?:-u|--(?:proxy-)?user|-U|-a|--auth)(?:[\"'],)?[ =]?\s?[\"']?"
     r"(?:[\w.@+-]|\[redacted:\w{1,40}\]){1,80}:",
-    r"(?:mysql\w*|mariadb\w*|7z)\b[^\n|]{0,200}?\s[\"']?-p[\"']?(?=[^\s\"'])",
-    r"(?:(?:redis|valkey)-cli|sshpass|mongo\w*|(?:docker|podman|helm|oc|az)\b[^\n|]{0,40}login|ldap\w+|sqlcmd|bcp|"
-    r"unzip|zip|rabbitmqadmin|mosquitto_\w+|ipmitool|influx|clickhouse-client|cqlsh|plink|pscp|psftp|putty|psexec|twine|"
+    r"(?:mysql\w{0,20}|mariadb\w{0,20}|7z)\b[^\n|]{0,200}?\s[\"']?-p[\"']?(?=[^\s\"'])",
+    r"(?:(?:redis|valkey)-cli|sshpass|mongo\w{0,20}|(?:docker|podman|helm|oc|az)\b[^\n|]{0,40}login|ldap\w{1,20}|sqlcmd|bcp|"
+    r"unzip|zip|rabbitmqadmin|mosquitto_\w{1,20}|ipmitool|influx|clickhouse-client|cqlsh|plink|pscp|psftp|putty|psexec|twine|"
     r"xfreerdp|rclone|svn)\b[^\n|]{0,200}?[\s\"']-(?:a|p|w|P|pw|x?w(?=\w{4}))" + _GAP + r"?",
     r"(?:skopeo|podman|buildah)\b[^\n|]{0,200}?creds[= ][\w.-]{1,64}:",
     r"cf login\b[^\n|]{0,200}?\s-p" + _GAP,
@@ -40,7 +40,7 @@ _COMMANDS = (  # program, up to the value
     r"sentry-cli login|tailscale up|cloudflared?\b)(?: (?:-t|--token|--auth-token|--authkey))?[ =]",
     r"bitcoin-cli importprivkey ",
     r"(?:pulumi|aws|npm|git|gcloud|heroku|fly|firebase|wrangler|supabase|gh|poetry|pip|dotnet)\b[^\n|]{0,40}?"
-    r"\b(?:config(?:ure)?(?::set)?|secrets?|user-secrets) (?:set|add|put)(?: -\S{1,30})* [\w.:/-]{0,60}"
+    r"\b(?:config(?:ure)?(?::set)?|secrets?|user-secrets) (?:set|add|put)(?: -\S{1,30}){0,8} [\w.:/-]{0,60}"
     r"(?i:password|secret|token|key|pwd|passphrase)\w{0,12}[ =]",
     r"(?:ENV|setx|set -x|set -gx|setenv|putenv)\s{1,4}\w{0,60}(?:PASSWORD|SECRET|TOKEN|KEY|AUTH|PWD|PASS|"
     r"CREDENTIALS?)\w{0,8}\s[\"']?",

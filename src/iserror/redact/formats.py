@@ -9,7 +9,7 @@ from iserror.redact.names import is_random
 from iserror.redact.rule import START, Rule, regex
 
 # The tail of a shortened token (`sk-proj-abc...xyz`) is secret too.
-CUT = r"(?:(?:\.{3}|…|\*{3,}|[+/=](?=[\w+/=-]{12}))[\w/+=-]{3,})?"
+CUT = r"(?:(?:\.{3}|…|\*{3,256}|[+/=](?=[\w+/=-]{12}))[\w/+=-]{3,})?"
 
 # Tokens that their owner gave a prefix; a body of sixteen characters or more follows.
 _PREFIXES = {
@@ -82,7 +82,7 @@ _FORMATS = {
         r"hooks\.slack(?:-gov)?\.com/(?:services|triggers|"
         r"workflows)/(?P<v>[\w/-]{16,})",
     ),
-    "discord_webhook": ("/webhooks/", 0, r"discord(?:app)?\.com/api(?:/v\d+)?/webhooks/(?P<v>[\w/-]{20,})"),
+    "discord_webhook": ("/webhooks/", 0, r"discord(?:app)?\.com/api(?:/v\d{1,4})?/webhooks/(?P<v>[\w/-]{20,})"),
     "webhook": (
         "webhook hook/ hooks/ hc-ping.com",
         0,
@@ -145,11 +145,11 @@ _FORMATS = {
     "password_hash": (
         "$ } scram-",
         0,
-        r"(?<!\w)\$(?:2[abxy]?|[1567y]|gy|apr1|argon2(?:id|i|d)|scrypt|pbkdf2[\w-]*|bcrypt[\w-]*|"
+        r"(?<!\w)\$(?:2[abxy]?|[1567y]|gy|apr1|argon2(?:id|i|d)|scrypt|pbkdf2[\w-]{0,40}|bcrypt[\w-]{0,40}|"
         r"md5)\$[^\s\"'<>;]{8,512}|"
         r"(?:pbkdf2|argon2|bcrypt|scrypt|md5|sha1|sha256|"
-        r"sha512)(?:[_:]\w+){0,4}\$[^\s\"'<>;$]{1,64}\$[^\s\"'<>;]{8,512}|"
-        r"\{S?(?:SHA|MD5|CRYPT)\d{0,3}\}[\w+/=$.]{16,}|SCRAM-SHA-\d+\$[\w+/=$:]{20,}",
+        r"sha512)(?:[_:]\w{1,40}){0,4}\$[^\s\"'<>;$]{1,64}\$[^\s\"'<>;]{8,512}|"
+        r"\{S?(?:SHA|MD5|CRYPT)\d{0,3}\}[\w+/=$.]{16,}|SCRAM-SHA-\d{1,4}\$[\w+/=$:]{20,}",
     ),
 }
 
@@ -197,7 +197,8 @@ def _prefixed(text: str) -> Iterator[tuple[int, int]]:
 _PEM = (
     r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}(?:(?:[^-]|"
     r"-(?!---)){0,32768}-{4,5} ?END [A-Z0-9 ]{1,60}-{4,5}|"
-    r"(?:(?:\s|\\[nr])*[\w+/=]{16,100}){0,400}(?:(?:\s|\\[nr])*[\w+/]{1,100}=*(?![\w ]))?)"  # cut off: no END
+    # Cut off, without an END.
+    r"(?:(?:\s|\\[nr]){0,80}[\w+/=]{16,100}){0,400}(?:(?:\s|\\[nr]){0,80}[\w+/]{1,100}={0,4}(?![\w ]))?)"
 )
 
 
@@ -224,7 +225,7 @@ _CHECKS = {"base64_key": _is_key, "wallet_key": _is_key}
 def rules() -> Iterator[Rule]:
     yield Rule("private_key", "private_key", _PEM, ("private key",))
     putty = (
-        r"Private-Lines: \d+(?P<v>(?:\s|\\[nr])+(?:[\w+/=]{16,80}(?:\s|\\[nr])*){1,200})|"
+        r"Private-Lines: \d{1,9}(?P<v>(?:\s|\\[nr]){1,40}(?:[\w+/=]{16,80}(?:\s|\\[nr]){0,40}){1,200})|"
         r"Private-MAC: (?P<w>[0-9a-f]{40,64})"
     )
     yield Rule("putty_key", "private_key", putty, ("private-lines", "private-mac"))
@@ -239,7 +240,7 @@ def rules() -> Iterator[Rule]:
         pattern = (
             START + r"(?P<p>" + "|".join(map(re.escape, starts)) + r")(?P<body>[\w-]{14,}"
             r"(?:[.~$][\w-]{2,}){0,20}(?:=[0-9A-Fa-f]{8}(?!\w)|={0,2})|"
-            r"[\w-]{6,64}(?:[.~$][\w-]{3,}){1,20}|[\w-]{6,}(?=\.{3}|…|\*{3}))" + CUT
+            r"[\w-]{6,64}(?:[.~$][\w-]{3,}){1,20}|[\w-]{6,13}(?=\.{3}|…|\*{3}))" + CUT
         )
         yield Rule(
             kind,

@@ -17,7 +17,7 @@ _AUTHORIZATION = (
     + r"?\]?\s{0,4}(?:[:=]|%3A|,(?=\s?b?[\"']))\s{0,4}[\[(]?b?"
     + QUOTE
     + r"?"
-    r"(?P<k>[A-Za-z][\w-]{1,30}(?: |%20|\+)+)?(?P<v>"
+    r"(?P<k>[A-Za-z][\w-]{1,30}(?: |%20|\+){1,20})?(?P<v>"
     + _PARAM
     + r"(?:,\s?"
     + _PARAM
@@ -92,9 +92,9 @@ def rules() -> Iterator[Rule]:
     yield Rule("userinfo", "userinfo", _USERINFO_BARE, ("@",), check=_no_port)
     yield Rule("auth_header", "authorization", _AUTHORIZATION, ("authorization",), check=_is_credential)
     words = "bearer negotiate ssws geniekey api-key apikey"
-    scheme = any_word(words) + r"(?: |%20|\+)+(?P<v>[\w.~+/=-]{12,4096})"
+    scheme = any_word(words) + r"(?: |%20|\+){1,20}(?P<v>[\w.~+/=-]{12,4096})"
     yield Rule("auth_scheme", "authorization", scheme, tuple(words.split()), check=_is_bearer)
-    basic = r"[bB](?i:asic)(?: |%20|\+)+(?P<v>[\w+/-]{6,2048}={0,2})"
+    basic = r"[bB](?i:asic)(?: |%20|\+){1,20}(?P<v>[\w+/-]{6,2048}={0,2})"
     yield Rule("auth_basic", "authorization", basic, ("basic",), check=_is_basic)
     digest = (
         any_word("digest oauth")

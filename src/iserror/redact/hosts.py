@@ -54,8 +54,9 @@ _SERVER = r"[a-zA-Z][\w-]{1,62}"
 _NAMED_HOST = (
     r"(?=[ElrRhHcCuUnNsdD*])(?:(?:ENOTFOUND|EAI_AGAIN|lookup|[rR]esolve(?: host)?|[hH]ost ?name|connect to host|"
     r"[uU]nknown host|[nN]ode name)"
-    r"[: ] ?\\?[\"']?(?P<v>[a-z0-9]+(?:[-_][a-z0-9]+)+(?::\d{1,5})?)(?![\w.-])|"
-    r"(?:[cC]onnect to|running on host|server at|upstream) \\?[\"']?(?P<x>[a-zA-Z]\w*(?:[-_\d]\w*|db|mq))\\?[\"']?"
+    r"[: ] ?\\?[\"']?(?P<v>[a-z0-9]{1,63}(?:[-_][a-z0-9]{1,63}){1,20}(?::\d{1,5})?)(?![\w.-])|"
+    r"(?:[cC]onnect to|running on host|server at|upstream) \\?[\"']?"
+    r"(?P<x>[a-zA-Z](?=[^\W\d_]{0,62}[-_\d]|\w{0,60}(?:db|mq)(?!\w))\w{0,62}(?:-\w{0,62})?)\\?[\"']?"
     r"(?= port| \(|,| and accepting|/)|"
     r"(?:[hH]ost|HOST|[hH]ostname)=[\"']?(?P<x1>" + _SERVER + r")[\"']?(?=[\"']?,\s?(?:[pP]ort)=)|"
     r"(?:[dD]ial|[cC]onnect|[rR]efused)[^\n]{0,40}\([\"'](?P<x2>" + _SERVER + r")[\"'](?=, \d{2,5}\))|"
@@ -82,7 +83,7 @@ _PORT = r"\[redacted:(?:host|ip)\]\\?[\"']?[,:]?\s?(?:\\?[\"']?port\\?[\"']?\s?[
 
 def _servers(text: str) -> Iterator[tuple[int, int]]:
     """Find bare names with a port: of well-known services, and where the words beside them speak of a connection."""
-    for m in regex(r":(\d{1,5})(?![\w.]*\w)").finditer(text):
+    for m in regex(r":(\d{1,5})(?!\.{0,20}\w)").finditer(text):
         at = m.start()
         name = regex(r"[a-zA-Z0-9_-]{1,62}[a-zA-Z](?![\w.@/-])").match(text[max(0, at - 64) : at][::-1])
         if name is None:
@@ -104,7 +105,7 @@ def _no_version(m: re.Match[str]) -> bool:
 
 
 def _is_service(m: re.Match[str]) -> bool:
-    scheme = regex(r"[A-Za-z][A-Za-z0-9]*(?:\+\w+)?\Z").search(m.string, max(0, m.start() - 24), m.start())
+    scheme = regex(r"[A-Za-z][A-Za-z0-9]{0,23}(?:\+\w{1,22})?\Z").search(m.string, max(0, m.start() - 24), m.start())
     return bool(scheme and regex(_URL_SCHEMES).match(scheme.group().partition("+")[0]))
 
 

@@ -44,7 +44,7 @@ _DIALOGUES = {  # what clients of text protocols say
     "sql_password": (
         ("identified", "password '"),
         r"(?i:identified (?:with \S{1,60} )?by|with (?:encrypted )?password|set password =?) ?'"
-        r"(?P<v>(?=[^'\n]*[^a-z'\n ])[^'\n]{1,256})'",
+        r"(?P<v>(?=[^'\n]{0,256}[^a-z'\n ])[^'\n]{1,256})'",
     ),
     "totp_secret": (
         ("totp(",),
@@ -111,7 +111,7 @@ _PHRASES = {  # sentences
         any_word("api access secret auth client license licence app account subscription")
         + r"[ -](?i:keys?)(?: provided)?:? [\"'`(<]?"
         r"(?P<v>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24,64}|(?:[A-Z0-9]{5}-){3,6}[A-Z0-9]{5}|"
-        r"[\w-]{3,20}(?:\*{3,}|…|\.{3,})[\w-]{2,20})(?![\w-])",
+        r"[\w-]{3,20}(?:\*{3,200}|…|\.{3,200})[\w-]{2,20})(?![\w-])",
     ),
     "token_said": (
         ("token",),
@@ -151,7 +151,7 @@ def _in_prose(m: re.Match[str]) -> bool:
     value = m["v"].rstrip(".,;:!?)]}>")
     if value.isalpha() and value.islower():
         return False
-    before = regex(r"([A-Za-z]+)[ -]\Z").search(m.string, max(0, m.start() - 20), m.start())
+    before = regex(r"([A-Za-z]{1,20})[ -]\Z").search(m.string, max(0, m.start() - 20), m.start())
     if before and regex(HARMLESS_NAME).fullmatch(f"{before[1]}{m[0][:5]}".lower()):
         return False
     odd = is_random(value)

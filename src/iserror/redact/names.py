@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Final
 
 from iserror.redact.rule import group_of, has_marker, regex
 
@@ -18,8 +19,8 @@ _STRONG_NAME = (
     r"(?:client|saml)assertion|samlresponse|sess(?:ion)?id|csrf|xsrf|connectsid|mnemonic|(?:seed|"
     r"recovery)phrase|"
     r"(?:recovery|backup)codes?|codeverifier|(?:access|amz|goog)signature|(?:otp|mfa|2fa)seed|secretid|unsealkeysb64|psk|pepper|crumb|dockerconfigjson|dockercfg|mysapsso2|"
-    r"honeycombteam|presharedkey|(?<=\Ax)(?!idempotency|cache|sort|partition|routing|object|amzobject|surrogate)\w+key)"
-    r"(?:\d{1,2}|(?<!token)s|base|hash|value|text|b64|base64|plain|raw|old|new|confirm\w*|data|(?:(?<=accesskey)|(?<=privatekey))id)?\Z"
+    r"honeycombteam|presharedkey|(?<=\Ax)(?!idempotency|cache|sort|partition|routing|object|amzobject|surrogate)\w{1,100}key)"
+    r"(?:\d{1,2}|(?<!token)s|base|hash|value|text|b64|base64|plain|raw|old|new|confirm\w{0,40}|data|(?:(?<=accesskey)|(?<=privatekey))id)?\Z"
 )
 HARMLESS_NAME = (
     r"(?:page|next|prev|previous|continu(?:e|ation)|sync|cursor|pagination|skip|resume|progress|start|end|"
@@ -41,9 +42,17 @@ _OTHER_PASSES = (
 _LOOKALIKES = str.maketrans("аеіјорсѕухԁɡ", "aeijopcsyxdg")
 
 
-@lru_cache(maxsize=1024)
+MAX_NAME: Final = 256
+"""Characters of a name that are looked at, from its end: a key of a structure may be of any length."""
+
+
 def grade_of(name: str) -> str:
     """Grade a key by its name: `strong`, `pass`, `digits`, `weak` (only random values count), or empty."""
+    return _grade_of(name[-MAX_NAME:])
+
+
+@lru_cache(maxsize=1024)
+def _grade_of(name: str) -> str:
     if not name.isascii() and (latin := name.lower().translate(_LOOKALIKES)).isascii():
         name = latin
     flat = "".join(c for c in name.lower() if c.isalnum())
@@ -54,7 +63,7 @@ def grade_of(name: str) -> str:
     if regex(_DIGIT_NAME).fullmatch(flat):
         return "digits"
     # The others are short: `key` must be a word of its own, as in `sort_key` and not in `monkey`.
-    last = regex(r"(?:[A-Z]?[a-z]+|[A-Z]+)\d{0,2}\Z").search(name)
+    last = regex(r"(?:[A-Z]?[a-z]{1,60}|[A-Z]{1,60})\d{0,2}\Z").search(name)
     word = last.group().lower().rstrip("0123456789") if last else ""
     if word == "pw":
         return "pass"

@@ -12,13 +12,13 @@ from iserror.redact.rule import Rule, model_rule, regex
 _SURE_ROOTS = (
     r"(?:home|Users|root|var|etc|usr|opt|srv|mnt|tmp|private/(?:var|tmp|etc)|proc|sys|lib(?:32|64)?|s?bin|"
     r"boot|media|Volumes|"
-    r"Library|Applications|nix|snap|dev/(?:shm|disk|sd|nvme|tty)|run/(?:secrets|user|lock|\w+d)|"
+    r"Library|Applications|nix|snap|dev/(?:shm|disk|sd|nvme|tty)|run/(?:secrets|user|lock|\w{1,40}d)|"
     r"workspaces?|cloudsql|kaniko)"
 )
 _ROOTS = (
     r"(?:" + _SURE_ROOTS + r"|builds?|github|apps?|code|src|project|repo|data|vagrant|home\d|efs|nfs|"
-    r"export|vol\d*|layers|"
-    r"site-packages|venv|lambda|config|secrets|storage|pgdata|go|jenkins\w*|deploy\w*|host|mount\w*|work|"
+    r"export|vol\d{0,4}|layers|"
+    r"site-packages|venv|lambda|config|secrets|storage|pgdata|go|jenkins\w{0,30}|deploy\w{0,30}|host|mount\w{0,30}|work|"
     r"dist|wwwroot|www|"
     r"htdocs|artifacts|certs?|keys|logs?|backups?|dumps?|\w{1,30}_data)"
 )
@@ -37,14 +37,14 @@ _POSIX = (
     + _ROOTS
     + r"/(?:"
     + _SEGMENT
-    + r"/+){0,40}(?:[^\s\"'<>|,;:()\[\]{}*?`\\]{0,254}[\w~+=@#%$-])?|"
+    + r"/{1,9}){0,40}(?:[^\s\"'<>|,;:()\[\]{}*?`\\]{0,254}[\w~+=@#%$-])?|"
     r"[\w.+-]{1,100}/(?:[\w.+@-]{1,100}/){0,20}[\w.+@-]{1,100}\.(?:py|js|mjs|ts|tsx|jsx|go|rs|java|kt|rb|"
     r"php|cs|c|cc|cpp|h|so|dll|exe|sh|"
     r"conf|cfg|ini|toml|ya?ml|env|log|sqlite3?|db|pem|key|crt|p12|pfx|jks|lock|pid|sock|sql|bak|parquet)\b)"
 )
 _HOME = r"~\w{0,32}/(?<![\w~]~/)(?:[\w.-]{1,100}/[^\s\"'<>|,;:()]{0,400}|\.[^\s\"'<>|,;:()]{1,400})"
 _WINDOWS = (
-    r"[A-Za-z]:[\\/](?:(?<![A-Za-z0-9]...)|(?<=\\[nrt]...))(?:(?<=/)(?=[^\s/]+/)|(?<=\\)\\{0,3})(?![/\\])"
+    r"[A-Za-z]:[\\/](?:(?<![A-Za-z0-9]...)|(?<=\\[nrt]...))(?:(?<=/)(?=[^\s/]{1,255}/)|(?<=\\)\\{0,3})(?![/\\])"
     r"(?:[^\\/\s\"'<>|"
     r"*?:,;]{1,255}(?: [^\\/\s\"'<>|*?:,;]{1,80}){0,5}[\\/]{1,4}){0,40}"
     r"(?:[^\\/\s\"'<>|*?:,;()\[\]{}]{0,254}[^\\/\s\"'<>|*?:,;.()\[\]{}])?"

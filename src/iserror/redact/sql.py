@@ -10,7 +10,7 @@ _TABLE = r"(?:[\w.\"`\[\]]|\\\"){1,200}"
 _SQL = {  # keyword: what must follow it
     "select": r"(?:\s|\\n){1,40}(?P<cols>(?:[^;sS]|"
     r"[sS](?!(?i:elect\s))){1,600}?)\s{1,40}(?P<from>(?i:from))\s{1,40}[\w\"`\[({.@#:%]",
-    "insert": r"(?i:\s{1,9}(?:OR\s\w+\s{1,9}|IGNORE\s{1,9})?INTO\s{1,9}" + _TABLE + r"\s{0,9}(?:\(|VALUES|"
+    "insert": r"(?i:\s{1,9}(?:OR\s\w{1,40}\s{1,9}|IGNORE\s{1,9})?INTO\s{1,9}" + _TABLE + r"\s{0,9}(?:\(|VALUES|"
     r"SELECT|DEFAULT))",
     "replace": r"(?i:\s{1,9}INTO\s{1,9}" + _TABLE + r"\s{0,9}(?:\(|VALUES|SELECT))",
     "update": r"(?i:\s{1,9}(?:ONLY\s)?"
@@ -35,7 +35,7 @@ _SQL = {  # keyword: what must follow it
     "lock": r"(?-i:\s{1,9}TABLES?\s{1,9}\w)",
     "declare": r"(?-i:\s{1,9}@?\w{1,60}\s{1,9}(?i:CURSOR|INT|VARCHAR|NVARCHAR|TABLE)\b)",
     "exec": r"(?i:(?:UTE)?\s{1,9}(?:sp_|dbo\.|@)\w)",
-    "call": r"(?-i:\s{1,9}\w+(?:\.\w+|_\w*)\()",
+    "call": r"(?-i:\s{1,9}(?=\w{1,60}[._])\w{1,60}(?:\.\w{1,60})?\()",
 }
 _DDL = (
     r"(?i:\s{1,9}(?:OR\sREPLACE\s{1,9})?(?:UNIQUE\s|TEMP(?:ORARY)?\s|MATERIALIZED\s)?(?:TABLE(?:\sONLY)?|INDEX|VIEW|"
@@ -48,10 +48,10 @@ _DDL = (
 )
 _SQL.update(dict.fromkeys(("create", "alter", "drop", "truncate"), _DDL))
 _SQL_EVIDENCE = (
-    r"[wW](?i:here\s+[\w.\"`(]+\s*(?:=|<|>|!|in\b|like\b|is\s+(?:not\s+)?null\b|between\b))|"
-    r"[jJ](?i:oin\s+\S{1,80}\s+(?:\w{1,40}\s+)?(?:on|using)\b)|"
-    r"[oO](?i:rder\s+by\s+\w)|[gG](?i:roup\s+by\s+\w)|[lL](?i:imit\s+[\d?$:%])|"
-    r"[uU](?i:nion\s+(?:all\s+)?select)"
+    r"[wW](?i:here\s{1,40}[\w.\"`(]{1,200}\s{0,40}(?:=|<|>|!|in\b|like\b|is\s{1,40}(?:not\s{1,40})?null\b|between\b))|"
+    r"[jJ](?i:oin\s{1,40}\S{1,80}\s{1,40}(?:\w{1,40}\s{1,40})?(?:on|using)\b)|"
+    r"[oO](?i:rder\s{1,40}by\s{1,40}\w)|[gG](?i:roup\s{1,40}by\s{1,40}\w)|[lL](?i:imit\s{1,40}[\d?$:%])|"
+    r"[uU](?i:nion\s{1,40}(?:all\s{1,40})?select)"
 )
 _SQL_REST = (
     r"[^\n;]{0,8192}(?:;?[ \t]*\n(?:[ \t]+\S|(?i:from|where|and|or|join|left|inner|right|order|group|"
@@ -62,7 +62,7 @@ _EXCERPT = (
     r"(?i:query|statement|sql)\\?[\"']?\s?[=:]\s?(?P<q>\\?[\"'])(?=(?i:select|insert|update|delete|with|create|alter|drop|merge)\s)"
     r"(?P<x1>(?:(?!(?P=q))(?:[^\\\n]|\\.)){3,4000})|"
     r"(?<=LINE \d: )(?P<v>[^\n]{3,1000})|(?<=LINE \d\d: )(?P<w>[^\n]{3,1000})|"
-    r"\[(?:SQL|query): (?!\[redacted)(?P<x>(?:[^\]\n]|\](?!\s*(?:\n|\Z|\())){3,4000})"
+    r"\[(?:SQL|query): (?!\[redacted)(?P<x>(?:[^\]\n]|\](?!\s{0,40}(?:\n|\Z|\())){3,4000})"
 )
 _VALUES = (
     r"[kK]ey \((?:[^()\n]|\([^()\n]{0,100}\)){1,200}\)=\((?P<v>[^\n]{1,1000}?)\)(?= (?:already exists|is|"
@@ -73,7 +73,7 @@ _VALUES = (
     r"binding parameter \[\d{1,4}\] as \[\w{1,40}\] - \[(?P<x2>[^\n]{0,1000}?)\](?=\s|\Z)|"
     r"(?:\[parameters: |Parameters=\[|Bind vars: |with params |"
     r"\(args: )(?!\[redacted)(?P<x3>[\[(@{'](?:[^\n\[]|\[(?!parameters)){1,4000}?)"
-    r"(?=\]\s*(?:\n|\Z)|\], |\Z|\n|\)\s*\Z)|"
+    r"(?=\]\s{0,40}(?:\n|\Z)|\], |\Z|\n|\)\s{0,40}\Z)|"
     r"parameters: (?P<x4>\$1 = [^\n]{1,2000})|"
     r"(?<=\[redacted:sql\]\n)params: (?P<x5>[^\n]{1,2000})"
 )
@@ -101,7 +101,7 @@ def _statements(text: str) -> Iterator[tuple[int, int]]:
         if m[0][1].islower():  # a sentence may begin with such a word, and hold it
             if m[0][:4] in ("Call", "call") and text[max(0, start - 1) : start] != "{":
                 continue
-            if m[0][0].isupper() and not regex(f"{_SQL_EVIDENCE}|(?i:values\\s*\\()").search(
+            if m[0][0].isupper() and not regex(_SQL_EVIDENCE + r"|(?i:values\s{0,40}\()").search(
                 text, m.end() - 2, m.end() + 340
             ):
                 continue
@@ -119,11 +119,11 @@ def _statements(text: str) -> Iterator[tuple[int, int]]:
         rest = regex(_SQL_REST).match(text, start)
         end = max(m.end(), rest.end() if rest else 0)
         if text[max(0, start - 6) : start].upper() == "[SQL: ":
-            closed = regex(r"\](?=\s*(?:\n|\Z|\(|\[|\\n)| [a-z])").search(text, start, start + 16_384)
+            closed = regex(r"\](?=\s{0,40}(?:\n|\Z|\(|\[|\\n)| [a-z])").search(text, start, start + 16_384)
         elif before and before in "\"'`":
             closed = regex(r"(?<!\\)" + before).search(text, m.end(), m.end() + 16_384)
         else:
-            closed = regex(r"\\?\"\s*(?:[}\]]|,\s*\\?\"[\w-]+\\?\"\s*:)").search(text, m.end(), end)
+            closed = regex(r"\\?\"\s{0,40}(?:[}\]]|,\s{0,40}\\?\"[\w-]{1,80}\\?\"\s{0,40}:)").search(text, m.end(), end)
         end = closed.start() if closed else end
         said = regex(_SAID).search(text, m.end(), end)
         end = said.start() if said else end
@@ -134,7 +134,7 @@ def rules() -> Iterator[Rule]:
     yield Rule("sql", "sql", gates=tuple(_SQL), profiles=("model",), find=_statements)
     params = (
         r"(?i:\b(?:parameters|params|bind(?:ing)?s?(?: parameters?)?|bind values|args)[\"']?\s?[=:]\s?)"
-        r"(?:(?P<v>[\[({](?!redacted)[^\n]{0,4000}[\])}])(?=\]\s*(?:\n|\Z|\(|\\n))|"
+        r"(?:(?P<v>[\[({](?!redacted)[^\n]{0,4000}[\])}])(?=\]\s{0,40}(?:\n|\Z|\(|\\n))|"
         r"(?P<w>[\[({](?!redacted)[^\n]{0,4000}[\])}])(?=\s|\Z)|(?P<x>[\[({](?!redacted)[^\n]{0,4000}))"
     )
     yield model_rule("sql_params", "sql_params", params, "[redacted:sql]")

@@ -15,12 +15,12 @@ _PYTHON = (
 _JAVA = (
     r"(?:at (?:(?<!\w...)|(?<=\\t...)|(?<=&nbsp;...))(?:\w{1,40} @ )?|(?<=[\[,] )|(?<=\[))"
     r"(?:[\w.$@-]{1,80}/{1,2}){0,2}(?:[\w$.<>@-]|&[lg]t;){3,300}\("
-    r"(?:[\w$.-]{1,100}\.(?:java|kt|scala|groovy|clj)(?::\d{1,6})?|Unknown Source|Native Method|<\w+>)\)"
-    r"(?: ~?\[[^\]\n]{0,200}\])?(?:\s{0,8}(?:\\n|\\t)*\.\.\. \d{1,4} (?:more|common frames omitted))?"
+    r"(?:[\w$.-]{1,100}\.(?:java|kt|scala|groovy|clj)(?::\d{1,6})?|Unknown Source|Native Method|<\w{1,40}>)\)"
+    r"(?: ~?\[[^\]\n]{0,200}\])?(?:\s{0,8}(?:\\n|\\t){0,8}\.\.\. \d{1,4} (?:more|common frames omitted))?"
 )
 _NODE = (
     r"at (?<!\w...)(?:(?:async |new )?[^\n():]{1,200} \((?:[^\n()]{1,400}:\d{1,7}:\d{1,7}|native|"
-    r"<anonymous>|index \d+)\)|"
+    r"<anonymous>|index \d{1,7})\)|"
     r"(?:async )?(?:node:|file:|webpack|https?:|/|[A-Za-z]:[\\/])[^\s()]{1,400}:\d{1,7}:\d{1,7})|"
     r"(?m:^)[\w$.<>/*]{0,100}@(?:https?|file|webpack|moz-extension)[^\s()]{3,400}:\d{1,7}:\d{1,7}"
 )
