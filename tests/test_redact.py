@@ -725,7 +725,7 @@ def test_depth_of_a_path(path: str, is_file: bool) -> None:
     ],
 )
 def test_values_by_the_grade_of_their_name(text: str, expected: str) -> None:
-    """Under a weak name only random values count. After a colon a word counts if nothing follows it, not even a stop."""
+    """Under a weak name only random values count. After a colon a word counts if nothing follows it."""
     assert expected == redact_text(text)
 
 

@@ -1,4 +1,4 @@
-"""The work of a rule is bounded by the structure of its pattern: no clock is needed to see it."""
+"""The structure of each pattern bounds its work, so the tests need no clock."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 
 def endless_repeats(pattern: str, flags: int = 0) -> list[str]:
     """
-    Return the repeats of a pattern that may read a whole text once for each position of it.
+    List the endless repetitions of a pattern that may read a whole text once per position.
 
-    A search tries each position. An endless repeat is harmless only if nothing after it can fail: the match then
-    succeeds and the search goes on behind it. Whatever follows an endless repeat must therefore match the empty text,
-    and an assertion, which consumes nothing, holds no endless repeat at all.
+    A search tries each position. An endless repetition is harmless only if nothing after it can fail. The match then
+    succeeds, and the search continues after it. So everything that follows must match the empty text. An assertion
+    consumes nothing, so it must not contain an endless repetition at all.
     """
     return list(_endless(parser.parse(pattern, flags), can_fail=False))
 
@@ -50,7 +50,7 @@ def _endless(sequence: Any, can_fail: bool) -> Iterator[str]:
 
 
 def _inside(op: str, value: Any) -> list[Any]:
-    """Return the sequences inside a node that is neither a repeat nor an assertion."""
+    """Return the sequences inside a node other than a repetition or an assertion."""
     if op == "BRANCH":
         return list(value[1])
     if op == "SUBPATTERN":
@@ -81,18 +81,18 @@ def _may_be_empty(item: Any) -> bool:
     ],
 )
 def test_an_endless_repeat_is_seen(pattern: str, endless: int) -> None:
-    """The test below tells a repeat that a search may read again from one that it cannot."""
+    """The lint tells repetitions that a search may read again from harmless ones."""
     assert endless == len(endless_repeats(pattern))
 
 
 @pytest.mark.parametrize("rule", [rule for rule in DEFAULT_RULES if rule.pattern], ids=lambda rule: rule.name)
 def test_rules_are_bounded(rule: Rule) -> None:
-    """No rule reads a text again from each position, whatever the text is."""
+    """No rule reads the rest of a text again from each position."""
     assert endless_repeats(rule.pattern) == []
 
 
 class Spy:
-    """A compiled pattern that notes that it searched."""
+    """A compiled pattern that records whether it searched."""
 
     def __init__(self, pattern: re.Pattern[str], searched: set[tuple[str, int]]) -> None:
         self.pattern, self.searched = pattern, searched
@@ -104,7 +104,7 @@ class Spy:
 
 
 def test_every_search_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The patterns that rules search with in functions are bounded, too, as are those before and after the rules."""
+    """Patterns that functions search with are bounded too, before, in and after the rules."""
     searched: set[tuple[str, int]] = set()
 
     def spy(pattern: str, flags: int = 0) -> Spy:
@@ -123,7 +123,7 @@ def test_every_search_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_long_name_is_read_from_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key of a structure may have any length. Its end is graded, and no cache keeps the whole."""
+    """A key in a structure may have any length: only its end is graded and cached."""
     lengths: list[int] = []
     grade = names._grade_of
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from iserror.redact.names import counts, grade_of, is_wordy
 from iserror.redact.rule import MARK, QUOTE, Rule, any_word, group_of, is_marked, regex
 
-# What separates a name from its value, and, read backwards from there, the name.
+# The name is matched backwards from what separates it from its value.
 _SEPARATOR = (
     r"[:=：＝%,](?:(?<=[:=：＝])(?:(?<=\w\w.)|(?<=[\w\])\"'`;”’»」 \t\xa0\\2][\])\"'`;”’»」 \t\xa02].))(?:[=>](?!=))?|"
     r"(?<=%)(?:25)?3[dDaA](?<=[\w%-]...)|(?<=[\"'],)(?=\s?b?[\"']))(?:[ \t\xa0\r]{0,40}(?:\n[ \t]{1,40}|%20)?|"
@@ -26,7 +26,7 @@ _VALUE = (
     r"(?P<q>" + QUOTE + r")(?P<v>(?:[^\n\\\"'`&%“”«»‹›「」『』]{1,1024}|(?!(?P=q)|[”»›」』])(?:\\.|[^\n\\])){0,512})|"
     r"(?:qq?|(?<=[=>])|(?<=[=>] ))\{(?P<b>[^{}\"'\n][^{}\n]{0,500})\}|\[(?P<l>[^\[\]{}\n]{1,2000})\]|"  # ODBC, a list
     r"[|>][+-]?\d?[ \t]*\r?\n(?P<i>[ \t]+)(?P<y>[^\n]{1,2000}(?:\n(?P=i)[^\n]{1,2000}){0,40})|"  # a YAML block
-    # Bare: `&`, `,` and `;` end it where another key, a blank or the end follows; brackets before a non-word.
+    # Bare: `&`, `,` and `;` end it before another key, a blank or the end. Brackets end it before a non-word.
     r"(?P<u>(?![{(]\s?[\"'])(?:(?<![=:])\{|[^\s\"'`<>&,;)}{\]\\|%“”«»‹›「」]{1,1024}|%(?!2[26cC]|3[bB]|25(?:2[26cC]|3[bB]))|%2[26](?=[^&\n]{0,99}&)(?<![\"'])|"
     r"[&,;](?!\s|\Z|amp;|quot;|lt;|[\w.%\[\]-]{1,60}[=:])|[)}{\]\"'](?=\w)|\\(?:\r?\n\s{0,20}(?=\S)|(?![\\nrt\"'\n]))){1,512}))"
 )
@@ -46,7 +46,7 @@ def _assigned(text: str, named: Iterable[tuple[str, str, int]]) -> Iterator[tupl
         bare = value.lastgroup == "u"
         more = bare and bool(regex(r"[ \t]+[^\W_]|[ \t]+\(|[),|\]]|[ \t]*=").match(text, stop))
         found = text[start:stop]
-        if value.lastgroup == "b" and found.isidentifier():  # `{api_key}` is to be filled in
+        if value.lastgroup == "b" and found.isidentifier():  # `{api_key}` is a placeholder
             continue
         if bare and "?" in found and name.lower().endswith("sessionid"):
             stop = start + found.index("?")  # a path's parameter ends where its query begins
@@ -77,7 +77,7 @@ def _assignments(text: str) -> Iterator[tuple[int, int]]:
             if has_marks and is_marked(text, first):
                 continue
             sep = m[0].rstrip()
-            # Of a tuple's first item the whole is the name.
+            # The first item of a tuple is a name only as a whole.
             if sep != "," or text[max(0, first - 1) : first] in ("'", '"'):
                 yield key, "=" if sep[0] == "%" and "d" in sep.lower() else sep, m.end()
 
@@ -103,7 +103,7 @@ _NAME_VALUE = (
     r"[^\n<>]{0,100}>(?P<w>[^<\n]{1,2000})<|(?:\r?\n|\\r\\n|\\n){2}(?P<x>[^\r\n\\]{1,2000}))"
 )
 _NAME = r"(?P<k>[\w.-]{2,80})"
-_FIELDS = {  # a name and its value as two fields
+_FIELDS = {
     "html_field": (
         ("<input", "<meta"),
         r"<(?:input|meta)\b[^<>]{0,200}?\b(?:name|id|property)\s?=\s?\\?[\"']"

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from iserror.redact.names import is_argument
 from iserror.redact.rule import Rule
 
-# What stands between two words of a command line, also of one that is printed as a list.
 _GAP = r"(?:[\"']?,\s?[\"']|[ \t]{1,9}[\"']?|[\"'])"
 _ARG = r"(?!-)(?P<v>(?<=[\"'])[^\"'\n]{3,256}(?=[\"'])|[^\s\"'|,]{3,256})"
-_COMMANDS = (  # program, up to the value
+_COMMANDS = (
     r"(?:curl|wget|https?|xh)\b[^\n|]{0,200}?\s[\"']?(?:-u|--(?:proxy-)?user|-U|-a|--auth)(?:[\"'],)?[ =]?\s?[\"']?"
     r"(?:[\w.@+-]|\[redacted:\w{1,40}\]){1,80}:",
     r"(?:mysql\w{0,20}|mariadb\w{0,20}|7z)\b[^\n|]{0,200}?\s[\"']?-p[\"']?(?=[^\s\"'])",
@@ -52,7 +51,7 @@ _PIPED = (
     r"]{0,80}(?:password-stdin|with-token|login))|"
     r"sudo -S)|password-command[\"']?(?:,\s?|[ =])[\"']?echo (?P<w>[^\s\"']{4,256})"
 )
-_PAIRS = (  # user and password handed over side by side
+_PAIRS = (
     r"(?i:(?:\blogin|auth\w{0,20}(?:[\"']?\s?[=:]\s?)?|username_pw_set|credentials?|\bPDO(?:->__construct)?|"
     r"getConnection|\bconnect\w{0,12}))\(\s?(?:\([^()\n]{1,100}\),\s?\(|[\"']\w{2,12}:[^\"'\n]{1,100}[\"'],\s?)?"
     r"b?[\"'][^\"'\n]{0,80}[\"'],\s?b?[\"'](?P<v>[^\"'\n]{1,200})[\"']\s?[),]"

@@ -1,4 +1,4 @@
-"""Credentials told by their format, as their owners document it."""
+"""Credentials recognized by their format, as their owners document it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from iserror.redact.rule import START, Rule, regex
 # The tail of a shortened token (`sk-proj-abc...xyz`) is secret too.
 CUT = r"(?:(?:\.{3}|…|\*{3,256}|[+/=](?=[\w+/=-]{12}))[\w/+=-]{3,})?"
 
-# Tokens that their owner gave a prefix; a body of sixteen characters or more follows.
+# Prefixes that owners give their tokens. A body of sixteen characters or more follows.
 _PREFIXES = {
     "anthropic_key": "sk-ant-",
     "openai_key": "sk-proj- sk-svcacct- sk-admin- sk-or-v1- sk-lf-",
@@ -60,7 +60,7 @@ _PREFIXES = {
     ),
 }
 
-# The other formats: gates (separated by spaces), the length of the shortest, and a pattern.
+# Kind: gates (separated by spaces), the length of the shortest token, and a pattern.
 _FORMATS = {
     "stripe_key": ("whsec_", 20, r"whsec_[\w+/=-]{20,}"),
     "aws_session_token": (
@@ -153,7 +153,7 @@ _FORMATS = {
     ),
 }
 
-# What has no owner, tried last.
+# Formats without an owner, tried last.
 _SHAPES = {
     "jwt": (
         "eyj",
@@ -161,7 +161,7 @@ _SHAPES = {
         START + r"eyJ[\w-]{8,4096}(?:\.|%2E)(?=\.{0,2}[\w-]{2})[\w-]{0,8192}(?:(?:\.|"
         r"%2E)[\w-]{0,8192}){0,3}",
     ),
-    # 256 and 512 bits in base64; a digest of that length says what it is.
+    # 256 and 512 bits in base64. A digest of that length has a label.
     "base64_key": (
         "=",
         0,
@@ -169,7 +169,7 @@ _SHAPES = {
     ),
 }
 
-# A shape that many vendors chose: name_live_..., name-pat-..., name_v1_..., or any name before a long random body.
+# Many vendors chose one shape: name_live_..., name-pat-..., name_v1_..., or a name before a long random body.
 _VENDOR_WORD = r"[_-](?:live|test|pat|sk|secret|api|key|token|v1)[_-]"
 _PREFIXED = (
     START + r"(?:[A-Za-z][A-Za-z0-9]{1,15}" + _VENDOR_WORD + r"(?:[a-z]{2,8}[_-])?"
@@ -183,7 +183,7 @@ def _prefixed(text: str) -> Iterator[tuple[int, int]]:
     """Find tokens of unknown owners by the shape of a prefix and a random body."""
     for word in regex(r"(?<![\w-])[\w-]{24,}").finditer(text):
         found = word.group()
-        # UUIDs and names of several words have not what a token of this shape has.
+        # UUIDs and names of several words don't look like a token of this shape.
         if not (regex(r"\d").search(found) and regex(r"[A-Za-z0-9]{20}").search(found)) or (
             found.islower() and not regex(_VENDOR_WORD).search(found)
         ):
@@ -210,7 +210,7 @@ def _has_body(m: re.Match[str]) -> bool:
 
 
 def _is_key(m: re.Match[str]) -> bool:
-    """Whether random base64 of a key's length is one: a digest, a cursor or a signature says what it is."""
+    """Return True if base64 of a key's length is random and has no label of a digest, cursor or signature."""
     before = m.string[max(0, m.start() - 24) : m.start()].lower()
     if re.search(
         r"(?:sha|md5|digest|integrity|checksum|etag|cursor|page|next|continu|finger|version|public|scroll|h1:)", before

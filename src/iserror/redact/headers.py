@@ -23,7 +23,7 @@ _AUTHORIZATION = (
     + _PARAM
     + r"){0,30}|[^\s\"'<>,;&\\)\]}%]{4,4096}(?:\r?\n[ \t]{1,20}[\w+/=]{16,2000})?)"
 )
-# The password of a DSN may hold `/` and `@`; that of a web address ends before the path.
+# The password in a DSN may contain `/` and `@`. The password in a web address ends before the path.
 _USERINFO = (
     r"(?:(?<![pP]:)(?<![pP][sS]:)//[^\s:/?#@\"'<>()%]{0,100}:(?P<x>(?:[^\s\"'<>?:]|:(?!//)){1,256})@|"
     r"(?://|%2F%2F)[^\s:/?#@\"'<>()%]{0,100}(?::|%3A)"
@@ -54,7 +54,7 @@ def _cookies(text: str) -> Iterator[tuple[int, int]]:
     for m in regex(header).finditer(text):
         end = m.start("v")
         for p in regex(pair).finditer(text, *m.span("v")):
-            # Another header of the same map is no cookie.
+            # Another header of the same map isn't a cookie.
             between = text[end : p.start(1)].strip(" \t\"'b[{(")
             if between and between[-1] not in ";," and "=" in between:
                 continue

@@ -82,7 +82,7 @@ _PORT = r"\[redacted:(?:host|ip)\]\\?[\"']?[,:]?\s?(?:\\?[\"']?port\\?[\"']?\s?[
 
 
 def _servers(text: str) -> Iterator[tuple[int, int]]:
-    """Find bare names with a port: of well-known services, and where the words beside them speak of a connection."""
+    """Find bare names with the port of a known service, or beside words about a connection."""
     for m in regex(r":(\d{1,5})(?!\.{0,20}\w)").finditer(text):
         at = m.start()
         name = regex(r"[a-zA-Z0-9_-]{1,62}[a-zA-Z](?![\w.@/-])").match(text[max(0, at - 64) : at][::-1])

@@ -1,4 +1,4 @@
-"""Credentials in what programs and people say: signatures, links, dialogues of protocols, sentences."""
+"""Credentials in messages: signatures, links, protocol dialogues and sentences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SIGNATURE = (
     r"[sS](?i:ignature)[\w-]{0,8}[\"']?\s?[:=]\s?[\"']?(?:\w{1,10}=[^,;\s\"']{1,20},\s?){0,4}"
     r"(?:sha\d{1,3}|v\d|s)=(?P<v>[0-9a-fA-F]{32,128}|[\w+/]{32,128}={0,2})"
 )
-_DIALOGUES = {  # what clients of text protocols say
+_DIALOGUES = {
     "redis_auth": (
         ("auth ",),
         r"\bAUTH (?:default |[\w.-]{1,40} )?(?P<v>[^\s\"'`]{8,256})(?<![a-z]{8})",
@@ -57,7 +57,7 @@ _DIALOGUES = {  # what clients of text protocols say
         r"(?![a-z]{3,12}\b)(?P<v>\S{6,128})",
     ),
 }
-_LINKS = (  # what a link in an e-mail lets its reader do
+_LINKS = (
     r"/(?:reset(?:[-_]?password)?|password[-_]?reset|activat(?:e|ion)|verif(?:y|ication)|confirm(?:ation)?|invit(?:e|ation)|"
     r"magic(?:[-_]?link)?|unsubscribe|ics|calendar|share|public|auth|one[-_]?time)/(?:[A-Za-z0-9=]{1,12}/)?"
     r"(?:private-)?(?P<v>[\w.~-]{20,512})"
@@ -66,7 +66,7 @@ _URL_KEY = (
     r"[?&](?i:(?:x-)?(?:api[-_]?)?key|appid)=(?P<v>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|"
     r"[0-9a-f]{32,64})(?![\w-])"
 )
-_PHRASES = {  # sentences
+_PHRASES = {
     "seed_phrase": (
         ("phrase", "mnemonic", "words"),
         r"(?i:seed phrase|mnemonic(?: phrase)?|recovery phrase|seed words|"
@@ -147,7 +147,7 @@ def _is_code(m: re.Match[str]) -> bool:
 
 
 def _in_prose(m: re.Match[str]) -> bool:
-    """Whether what follows the word `password` or `token` in a sentence looks like one."""
+    """Return True if the word after `password` or `token` in a sentence looks like a secret."""
     value = m["v"].rstrip(".,;:!?)]}>")
     if value.isalpha() and value.islower():
         return False

@@ -38,12 +38,12 @@ _DIGIT_NAME = r"pin|otp|totp|cvv2?|cvc2?|(?:pin|otp|mfa|2fa|totp|verification|se
 _OTHER_PASSES = (
     r"(?:by|com|tres|sur|over|under|boarding|season|one|two|single|multi|first|second|band|render|shader)pass\Z"
 )
-# Letters that look Latin and are not, as in a name made to slip through.
+# Letters that look Latin. An attacker may spell a name with them.
 _LOOKALIKES = str.maketrans("аеіјорсѕухԁɡ", "aeijopcsyxdg")
 
 
 MAX_NAME: Final = 256
-"""Characters of a name that are looked at, from its end: a key of a structure may be of any length."""
+"""How many characters of a name are read, from its end. A key in a structure may have any length."""
 
 
 def grade_of(name: str) -> str:
@@ -62,7 +62,7 @@ def _grade_of(name: str) -> str:
         return "strong"
     if regex(_DIGIT_NAME).fullmatch(flat):
         return "digits"
-    # The others are short: `key` must be a word of its own, as in `sort_key` and not in `monkey`.
+    # The other names are short. `key` must be a separate word, as in `sort_key` and not in `monkey`.
     last = regex(r"(?:[A-Z]?[a-z]{1,60}|[A-Z]{1,60})\d{0,2}\Z").search(name)
     word = last.group().lower().rstrip("0123456789") if last else ""
     if word == "pw":
@@ -73,7 +73,7 @@ def _grade_of(name: str) -> str:
 
 
 def announces_secret(flag: str) -> bool:
-    """Whether a command line's flag is followed by a secret."""
+    """Return True if a secret follows this flag of a command line."""
     return flag.startswith("-") and "=" not in flag and grade_of(flag[:100]) in ("strong", "pass")
 
 
@@ -94,14 +94,14 @@ _HARMLESS_VALUE = (
 
 
 def is_harmless(value: str) -> bool:
-    """Whether `value` is a placeholder, a type, an expression, or holds nothing but a marker."""
+    """Return True if `value` is a placeholder, a type, an expression, or only a marker."""
     if has_marker(value):
         return is_wordy(regex(r"\[redacted:\w+\]?").sub("", value).strip())
     return not value or bool(regex(_HARMLESS_VALUE, re.S).fullmatch(value))
 
 
 def is_wordy(value: str) -> bool:
-    """Whether `value` reads as a word or a name: letters, with capitals only where names have them."""
+    """Return True if `value` reads as a word or a name: letters, with capitals only as in names."""
     word = value.strip(".,:;!?()")
     return bool(
         regex(r"(?:[^\W\d_][^\W\d_A-Z]*|[A-Z]+|(?:[A-Z][a-z]{2,}){2,4}|[a-z]+(?:['’-][a-z]+)*)?").fullmatch(word)
@@ -109,7 +109,7 @@ def is_wordy(value: str) -> bool:
 
 
 def is_random(value: str) -> bool:
-    """Whether `value` holds a piece too irregular for a word, a date, a number or a UUID."""
+    """Return True if a part of `value` is too irregular for a word, a date, a number or a UUID."""
     if len(value) < 12 or regex(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}").fullmatch(value):
         return False
     for piece in regex(r"[A-Za-z0-9]{12,}").findall(value[:512]):
@@ -126,7 +126,16 @@ def is_random(value: str) -> bool:
 
 
 def counts(grade: str, value: str, sep: str = "=", quoted: bool = True, more: bool = False) -> bool:
-    """Whether `value` under a name of this grade is a secret; `more`: further words follow in its line."""
+    """
+    Return True if `value` under a name of this grade is a secret.
+
+    Args:
+        grade: The grade of its name.
+        value: The value, without quotes.
+        sep: What separates the name from the value.
+        quoted: Whether the value is in quotes.
+        more: Whether further words follow on its line.
+    """
     if not grade or (grade == "weak" and len(value) < 12) or is_harmless(value):
         return False
     if grade == "digits":
@@ -145,7 +154,7 @@ def counts(grade: str, value: str, sep: str = "=", quoted: bool = True, more: bo
 
 
 def is_argument(m: re.Match[str]) -> bool:
-    """Return True if the match is a value of its own, and not a placeholder or a marker."""
+    """Return True if the finding of a match isn't a placeholder or a marker."""
     found = m[group_of(m)]
     placeholder = regex(r"(?i:passw(?:or)?d|pass|pwd|secret|token|pw|[A-Z_]*PASSWORD)").fullmatch(found)
     return not (placeholder or has_marker(found) or is_harmless(found))

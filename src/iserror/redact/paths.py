@@ -1,4 +1,4 @@
-"""Paths of a server's files, told from routes."""
+"""Paths of a server's files, as opposed to routes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from iserror.redact.rule import Rule, model_rule, regex
 
-# `/v1/users` and `/help` are no files: a first segment that only a file system has, or one that could be
-# either with a deeper path behind it.
+# `/v1/users` and `/help` aren't files. A path is a file's if only file systems have its first segment, or if the
+# first segment is ambiguous and more segments follow.
 _SURE_ROOTS = (
     r"(?:home|Users|root|var|etc|usr|opt|srv|mnt|tmp|private/(?:var|tmp|etc)|proc|sys|lib(?:32|64)?|s?bin|"
     r"boot|media|Volumes|"
@@ -56,7 +56,7 @@ _UNC = (
 
 
 def _is_file(m: re.Match[str]) -> bool:
-    """Whether an absolute path is a file's and not a route: `GET /app/users` is a route."""
+    """Return True if an absolute path is a file's. `GET /app/users` is a route."""
     if regex(r"/" + _SURE_ROOTS + r"\b").match(m[0]):
         return True
     if m[0].count("/") < 2 or (m[0].endswith("/") and m[0].count("/") < 3):

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from iserror.redact.rule import Rule, model_rule, regex
 
 _TABLE = r"(?:[\w.\"`\[\]]|\\\"){1,200}"
-_SQL = {  # keyword: what must follow it
+# Keyword: what must follow it.
+_SQL = {
     "select": r"(?:\s|\\n){1,40}(?P<cols>(?:[^;sS]|"
     r"[sS](?!(?i:elect\s))){1,600}?)\s{1,40}(?P<from>(?i:from))\s{1,40}[\w\"`\[({.@#:%]",
     "insert": r"(?i:\s{1,9}(?:OR\s\w{1,40}\s{1,9}|IGNORE\s{1,9})?INTO\s{1,9}" + _TABLE + r"\s{0,9}(?:\(|VALUES|"
@@ -57,7 +58,7 @@ _SQL_REST = (
     r"[^\n;]{0,8192}(?:;?[ \t]*\n(?:[ \t]+\S|(?i:from|where|and|or|join|left|inner|right|order|group|"
     r"limit|values|set|having|union|returning|on|select)\b)[^\n;]{0,4096}){0,60};?"
 )
-# What databases quote of a statement, and of rows and parameters.
+# Excerpts of statements, rows and parameters that databases quote.
 _EXCERPT = (
     r"(?i:query|statement|sql)\\?[\"']?\s?[=:]\s?(?P<q>\\?[\"'])(?=(?i:select|insert|update|delete|with|create|alter|drop|merge)\s)"
     r"(?P<x1>(?:(?!(?P=q))(?:[^\\\n]|\\.)){3,4000})|"
@@ -77,7 +78,7 @@ _VALUES = (
     r"parameters: (?P<x4>\$1 = [^\n]{1,2000})|"
     r"(?<=\[redacted:sql\]\n)params: (?P<x5>[^\n]{1,2000})"
 )
-# What a message says after the statement that it is about.
+# Words that end a statement inside a message about it.
 _SAID = (
     r"\s(?:failed|was (?:denied|rejected|not)|is not (?!null)|record not found|returned|timed out|could not|"
     r"cannot)\b|\s: \w|, line \d|\.\s\("
@@ -85,7 +86,7 @@ _SAID = (
 
 
 def _statements(text: str) -> Iterator[tuple[int, int]]:
-    """Find SQL statements, to the quote that closes them, else to their end or that of the line."""
+    """Find SQL statements, up to the closing quote, or up to their end or the end of the line."""
     low = text.lower()
     found = [
         m
@@ -93,12 +94,12 @@ def _statements(text: str) -> Iterator[tuple[int, int]]:
         if word in low
         for m in regex(f"[{word[0]}{word[0].upper()}](?i:{word[1:]}){rest}").finditer(text)
     ]
-    end = plain = 0  # there is no evidence before `plain`
+    end = plain = 0  # the text before `plain` has no evidence
     for m in sorted(found, key=lambda m: m.start()):
         start = m.start()
         if start < end or (start and (text[start - 1].isalnum() or text[start - 1] in "_-")):
             continue
-        if m[0][1].islower():  # a sentence may begin with such a word, and hold it
+        if m[0][1].islower():  # a sentence may contain such a word
             if m[0][:4] in ("Call", "call") and text[max(0, start - 1) : start] != "{":
                 continue
             if m[0][0].isupper() and not regex(_SQL_EVIDENCE + r"|(?i:values\s{0,40}\()").search(

@@ -43,7 +43,7 @@ _RUST = (
 )
 _HEX = r"0x[0-9a-fA-F]{4,16}"
 _PLACE = r"[\w)\]>]\.\w{1,6}:\d"  # a file with a line
-# Frames that begin a line, by what is sure of each; up to the end of the line.
+# Frames that begin a line, by their sure signs. A frame extends to the end of the line.
 _FRAMES = (
     # PHP, gdb, sanitizers, Dart; boost; glog
     r"#\d{1,3}\s{1,4}(?=[^\n]{0,300}(?:"
@@ -88,7 +88,7 @@ _FRAMES = (
     r"\S{1,300}\.go:\d{1,7} \(0x[0-9a-f]{4,16}\)(?:\n\t[^\n]{1,300})?",
 )
 _FRAME = r"(?:[ \t│|]|\\t|&nbsp;){0,80}(?P<v>(?:" + "|".join(_FRAMES) + r")(?:(?!\\n|<br|\"[,\]}])[^\n]){0,600})"
-# What at least one of them has; most lines have none of it.
+# Every frame has one of these signs. Most lines have none.
 _LIKE_A_FRAME = (
     r"[^\n:(#@\[]{0,200}(?:[:(#]\d|line \d|0x|\([^\n]{0,400}\)|@|\[(?:C|native|string|wasm|0x)|"
     r"[:\[#][^\n]{0,300}[\d)])"
@@ -96,7 +96,7 @@ _LIKE_A_FRAME = (
 
 
 def _frames(text: str) -> Iterator[tuple[int, int]]:
-    """Find stack frames that take a line of their own, in whatever way the lines are kept apart."""
+    """Find stack frames that fill a line, also if the line breaks are escaped or HTML."""
     frame = regex(_FRAME).match
     starts = (
         m.end() for m in regex(r"[\n\\<\[\"](?:(?<=\n)(?!\n)|(?<=\\)n|(?<=<)br ?/?>|(?<=\")(?=#))").finditer(text)
@@ -109,7 +109,7 @@ def _frames(text: str) -> Iterator[tuple[int, int]]:
             yield m.span("v")
 
 
-# Those that stand anywhere.
+# Frames that may be anywhere in a line.
 _OTHER_FRAMES = (
     r"#\d{1,3} \{main\}|#\d{1,3}\s{1,2}(?:0x[0-9a-f]{4,16} in )?"
     r"(?=[^\n#]{1,200}(?:\.\w{1,6}\(\d{1,6}\): |\bat [^\n\s]{1,200}:\d))"
