@@ -158,14 +158,15 @@ _SHAPES = {
     "jwt": (
         "eyj",
         16,
-        START + r"eyJ[\w-]{8,4096}(?:\.|%2E)(?=\.{0,2}[\w-]{2})[\w-]{0,8192}(?:(?:\.|"
-        r"%2E)[\w-]{0,8192}){0,3}",
+        # A header without a payload is consumed, too, so that it is read once. `_has_payload` rejects it.
+        START + r"eyJ[\w-]{8,4096}(?P<payload>(?:\.|%2E)(?=\.{0,2}[\w-]{2})[\w-]{0,8192}(?:(?:\.|"
+        r"%2E)[\w-]{0,8192}){0,3}" + CUT + r")?",
     ),
     # 256 and 512 bits in base64. A digest of that length has a label.
     "base64_key": (
         "=",
         0,
-        r"(?<![\w+/=-])(?<!sha256-)(?<!sha512-)(?:[A-Za-z0-9+/]{43}=|[A-Za-z0-9+/]{86}==)(?![\w+/=])",
+        r"(?<![\w+/=-])(?<!sha256-)(?<!sha512-)(?:[A-Za-z0-9+/]{43}=|[A-Za-z0-9+/]{86}==)(?![\w+/=])" + CUT,
     ),
 }
 
@@ -219,7 +220,11 @@ def _is_key(m: re.Match[str]) -> bool:
     return all(re.search(c, m[0]) for c in ("[a-z]", "[A-Z]", "[0-9]"))
 
 
-_CHECKS = {"base64_key": _is_key, "wallet_key": _is_key}
+def _has_payload(m: re.Match[str]) -> bool:
+    return m["payload"] is not None
+
+
+_CHECKS = {"base64_key": _is_key, "wallet_key": _is_key, "jwt": _has_payload}
 
 
 def rules() -> Iterator[Rule]:
@@ -252,5 +257,5 @@ def rules() -> Iterator[Rule]:
             starts=tuple(w for w in low if w[:2].isalnum()),
         )
     for kind, (gates, run, pattern) in _SHAPES.items():
-        yield Rule(kind, kind, pattern + CUT, tuple(gates.split()), run, check=_CHECKS.get(kind))
+        yield Rule(kind, kind, pattern, tuple(gates.split()), run, check=_CHECKS.get(kind))
     yield Rule("prefixed_token", "prefixed_token", gates=("_", "-"), run=24, find=_prefixed)

@@ -10,7 +10,7 @@ _TABLE = r"(?:[\w.\"`\[\]]|\\\"){1,200}"
 # Keyword: what must follow it.
 _SQL = {
     "select": r"(?:\s|\\n){1,40}(?P<cols>(?:[^;sS]|"
-    r"[sS](?!(?i:elect\s))){1,600}?)\s{1,40}(?P<from>(?i:from))\s{1,40}[\w\"`\[({.@#:%]",
+    r"[sS](?!(?i:elect)(?:\s|\\n))){1,600}?)\s{1,40}(?P<from>(?i:from))\s{1,40}[\w\"`\[({.@#:%]",
     "insert": r"(?i:\s{1,9}(?:OR\s\w{1,40}\s{1,9}|IGNORE\s{1,9})?INTO\s{1,9}" + _TABLE + r"\s{0,9}(?:\(|VALUES|"
     r"SELECT|DEFAULT))",
     "replace": r"(?i:\s{1,9}INTO\s{1,9}" + _TABLE + r"\s{0,9}(?:\(|VALUES|SELECT))",
@@ -73,8 +73,8 @@ _VALUES = (
     r"dup key: \{ ?(?P<x1>[^{}\n]{1,500}?) ?\}|"
     r"binding parameter \[\d{1,4}\] as \[\w{1,40}\] - \[(?P<x2>[^\n]{0,1000}?)\](?=\s|\Z)|"
     r"(?:\[parameters: |Parameters=\[|Bind vars: |with params |"
-    r"\(args: )(?!\[redacted)(?P<x3>[\[(@{'](?:[^\n\[]|\[(?!parameters)){1,4000}?)"
-    r"(?=\]\s{0,40}(?:\n|\Z)|\], |\Z|\n|\)\s{0,40}\Z)|"
+    r"\(args: )(?!\[redacted)(?P<x3>[\[(@{'](?:(?:[^\n\[]|\[(?!parameters)){1,4000}?"
+    r"(?=\]\s{0,40}(?:\n|\Z)|\], |\Z|\n|\)\s{0,40}\Z|\[parameters)|[^\n]{4000}))|"
     r"parameters: (?P<x4>\$1 = [^\n]{1,2000})|"
     r"(?<=\[redacted:sql\]\n)params: (?P<x5>[^\n]{1,2000})"
 )

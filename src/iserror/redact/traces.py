@@ -88,7 +88,8 @@ _FRAMES = (
     r"\S{1,300}\.go:\d{1,7} \(0x[0-9a-f]{4,16}\)(?:\n\t[^\n]{1,300})?",
 )
 _FRAME = r"(?:[ \t│|]|\\t|&nbsp;){0,80}(?P<v>(?:" + "|".join(_FRAMES) + r")(?:(?!\\n|<br|\"[,\]}])[^\n]){0,600})"
-# Every frame has one of these signs. Most lines have none.
+# Every frame has one of these signs within 200 characters, and looks as below. Most lines have no sign.
+_SIGN = r"[:(#@\[]|line \d|0x"
 _LIKE_A_FRAME = (
     r"[^\n:(#@\[]{0,200}(?:[:(#]\d|line \d|0x|\([^\n]{0,400}\)|@|\[(?:C|native|string|wasm|0x)|"
     r"[:\[#][^\n]{0,300}[\d)])"
@@ -101,8 +102,14 @@ def _frames(text: str) -> Iterator[tuple[int, int]]:
     starts = (
         m.end() for m in regex(r"[\n\\<\[\"](?:(?<=\n)(?!\n)|(?<=\\)n|(?<=<)br ?/?>|(?<=\")(?=#))").finditer(text)
     )
+    sign = -1  # where the next sign begins: found once, not once per line
     for at in (0, *starts):
-        if not regex(_LIKE_A_FRAME).match(text, at):
+        if sign < at:
+            found = regex(_SIGN).search(text, at)
+            if not found:
+                return
+            sign = found.start()
+        if sign - at > 200 or not regex(_LIKE_A_FRAME).match(text, at):
             continue
         m = frame(text, at)
         if m:
