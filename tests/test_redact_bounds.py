@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -137,3 +137,48 @@ def test_a_long_name_is_read_from_its_end(monkeypatch: pytest.MonkeyPatch) -> No
     assert [*redact({f"{long}_password": "x1"}).values()] == ["[redacted:secret]"]  # type: ignore[attr-defined]
     assert [*redact({f"{long}_": "x1"}).values()] == ["x1"]  # type: ignore[attr-defined]
     assert max(lengths) == names.MAX_NAME
+
+
+def count_calls(run: Callable[[str], object], text: str) -> int:
+    """Count the Python and C calls of a run, which no load of the machine changes."""
+    count = 0
+
+    def profile(_: object, event: str, __: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        run(text)
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.parametrize("rule", [rule for rule in DEFAULT_RULES if rule.find], ids=lambda rule: rule.name)
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "\\n",
+        ":\n@",
+        "\nat a(b.py:1) 0x",
+        "password=",
+        "'password', ",
+        "--token a1 ",
+        "Cookie: a=bcdef; ",
+        "select a from b\n",
+        "Call a_a( ",
+        "host:80 ",
+        "ab_live_" + "a1" * 10 + "-",
+    ],
+)
+def test_calls_grow_with_the_text(rule: Rule, unit: str) -> None:
+    """A function that finds makes four times as many calls for four times the text, and not sixteen times."""
+
+    def find(text: str) -> object:
+        return list(rule.spans(text))
+
+    find(unit)  # patterns are compiled once
+    short, long = (count_calls(find, unit * (size // len(unit))) for size in (2_000, 8_000))
+    assert long <= 5 * short + 50
