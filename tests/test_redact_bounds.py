@@ -170,7 +170,7 @@ def count_calls(run: Callable[[str], object], text: str) -> int:
         "select a from b\n",
         "Call a_a( ",
         "host:80 ",
-        "ab_live_" + "a1" * 10 + "-",
+        "ab_live_" + "a1" * 10 + ", ",
     ],
 )
 def test_calls_grow_with_the_text(rule: Rule, unit: str) -> None:
