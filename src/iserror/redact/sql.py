@@ -85,6 +85,25 @@ _SAID = (
 )
 
 
+class _Evidence:
+    """A search for words that only SQL has, which reads little of a text twice."""
+
+    def __init__(self, text: str, pattern: str) -> None:
+        self.text, self.search = text, regex(pattern).search
+        self.plain = 0
+        """The text before this position has no evidence."""
+
+    def follows(self, at: int) -> bool:
+        """Return True if evidence follows within some 300 characters."""
+        if at + 300 <= self.plain:
+            return False
+        # What begins shortly before `plain` may be longer than the window was.
+        if self.search(self.text, max(at, self.plain - 120), at + 340):
+            return True
+        self.plain = at + 340
+        return False
+
+
 def _statements(text: str) -> Iterator[tuple[int, int]]:
     """Find SQL statements, up to the closing quote, or up to their end or the end of the line."""
     low = text.lower()
@@ -94,7 +113,9 @@ def _statements(text: str) -> Iterator[tuple[int, int]]:
         if word in low
         for m in regex(f"[{word[0]}{word[0].upper()}](?i:{word[1:]}){rest}").finditer(text)
     ]
-    end = plain = 0  # the text before `plain` has no evidence
+    evidence = _Evidence(text, _SQL_EVIDENCE)
+    insertion = _Evidence(text, _SQL_EVIDENCE + r"|(?i:values\s{0,40}\()")
+    end = 0
     for m in sorted(found, key=lambda m: m.start()):
         start = m.start()
         if start < end or (start and (text[start - 1].isalnum() or text[start - 1] in "_-")):
@@ -102,20 +123,15 @@ def _statements(text: str) -> Iterator[tuple[int, int]]:
         if m[0][1].islower():  # a sentence may contain such a word
             if m[0][:4] in ("Call", "call") and text[max(0, start - 1) : start] != "{":
                 continue
-            if m[0][0].isupper() and not regex(_SQL_EVIDENCE + r"|(?i:values\s{0,40}\()").search(
-                text, m.end() - 2, m.end() + 340
-            ):
+            if m[0][0].isupper() and not insertion.follows(m.end() - 2):
                 continue
         parts = m.groupdict()
         if parts.get("from") and not (m[0][:6].isupper() and parts["from"].isupper()):
             # `Select a colour from the list` needs something more to be SQL.
             listed = r"\s*(?:\*|[\w.]+\([^()]*\)|[\w.]*[._]\w+|\w+(?:\s*,\s*[\w.]+)+)\s*"
-            if "cols" not in parts or not regex(listed).fullmatch(parts["cols"]):
-                if m.end() + 300 <= plain:
-                    continue
-                if not regex(_SQL_EVIDENCE).search(text, max(m.end(), plain - 40), m.end() + 340):
-                    plain = m.end() + 340
-                    continue
+            is_list = "cols" in parts and regex(listed).fullmatch(parts["cols"])
+            if not (is_list or evidence.follows(m.end())):
+                continue
         before = text[start - 1 : start]
         rest = regex(_SQL_REST).match(text, start)
         end = max(m.end(), rest.end() if rest else 0)
