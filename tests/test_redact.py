@@ -680,6 +680,55 @@ def test_markers_stay_whole() -> None:
         assert re.fullmatch(r"[$%\w:]*(\[redacted:\w+\])+", redact_text(text))
 
 
+@pytest.mark.parametrize(
+    ("text", "span", "expected"),
+    [
+        ('ab\\"c', (0, 3), '[redacted:k]\\"c'),  # the backslash escapes the quote, which stays
+        ('a\\"c', (1, 2), 'a[redacted:k]"c'),  # the backslash is the whole finding
+        ("ab\\c", (0, 3), "[redacted:k]c"),
+        ('ab"c', (0, 2), '[redacted:k]"c'),
+    ],
+)
+def test_an_escaped_quote_stays_escaped(text: str, span: tuple[int, int], expected: str) -> None:
+    """A finding that ends in a backslash leaves it to the quote that follows."""
+    assert expected == Redactor([Rule("k", "k", find=lambda t: [span] if t == text else [])]).redact_text(text)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_file"),
+    [
+        ("/data/acme/reports/", True),
+        ("/data/acme/", True),
+        ("/data/acme", True),
+        ("/data/", False),
+        ("/data", False),
+        ("/srv/", True),
+    ],
+)
+def test_depth_of_a_path(path: str, is_file: bool) -> None:
+    """Below a root that could also be a route's, a path of two segments is a file's, with or without a last slash."""
+    assert ("[redacted:path]" if is_file else path) == redact_text(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("key=123456789012345678901", "key=123456789012345678901"),
+        ("key=inventoryofhouses", "key=inventoryofhouses"),
+        ("key=a1b2c3d4e5f6g7", "key=[redacted:secret]"),
+        ("password: k", "password: [redacted:secret]"),
+        ("password: xy", "password: [redacted:secret]"),
+        ("password: soon.", "password: soon."),
+        ("password: is a must", "password: is a must"),
+        ("password: x7 is wrong", "password: x7 is wrong"),
+        ("password: x7y8 is wrong", "password: [redacted:secret] is wrong"),
+    ],
+)
+def test_values_by_the_grade_of_their_name(text: str, expected: str) -> None:
+    """Under a weak name only random values count. After a colon a word counts if nothing follows it."""
+    assert expected == redact_text(text)
+
+
 def test_a_str_with_methods_of_its_own() -> None:
     """A subclass of str cannot talk its way past the rules."""
 
