@@ -34,6 +34,9 @@ class Options:
         timeout: Seconds for each request.
         calls: Tools to call, with their arguments.
         read_only: Whether to call the tools that are annotated `readOnlyHint` too.
+        probe: Tools to send bad arguments besides those annotated `readOnlyHint`. A server that doesn't validate
+            arguments runs them.
+        probe_all: Whether to send bad arguments to every tool.
         inject: Whether to inject faults instead, into a server in memory; `calls` are arguments then, no body runs.
     """
 
@@ -41,6 +44,8 @@ class Options:
     calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     read_only: bool = False
     inject: bool = False
+    probe: tuple[str, ...] = ()
+    probe_all: bool = False
 
 
 @dataclass
@@ -53,12 +58,18 @@ class Audit:
     revisions: list[str] = field(default_factory=list)
     """Those that the server speaks, newest first."""
     tools: int = 0
+    names: set[str] = field(default_factory=set)
+    """The tools that the server has listed in any revision, by their names as they came."""
+    probed: set[str] = field(default_factory=set)
+    """The tools that got bad arguments."""
     revision: str = ""
     """The one in force."""
     broken: int = 0
     """Connections that broke."""
     validates: bool = True
     """Whether the server has refused all arguments that it must."""
+    knows_its_tools: bool = True
+    """Whether the server has answered no call of an unknown tool with a success."""
 
     def add(self, check: str, seen: str, tool: str = "", where: str = "") -> None:
         """Note a finding; the same one in another revision is not another one."""
@@ -116,6 +127,9 @@ def check(target: Target, options: Options, progress: Callable[[str], None] = la
         raise KeyboardInterrupt from None
     finally:
         logging.disable(disabled)
+    for name in options.probe if not options.inject else ():
+        if name not in audit.names:
+            audit.skip(arguments.NO_SUCH_PROBE, name)
     if not audit.revisions and not audit.found:
         raise CannotRunError(f"{target.name} speaks none of the revisions {', '.join(revisions())}: no MCP server")
     return audit
@@ -210,6 +224,7 @@ async def _tools(session: Session, audit: Audit) -> list[dict[str, Any]]:
     if wrong:
         audit.add("session.tools_list", f"tools/list: {wrong}")
     audit.tools = max(audit.tools, len(tools))
+    audit.names.update(session.listed)
     return tools
 
 
@@ -223,8 +238,9 @@ async def _plan(target: Target, session: Session, options: Options, audit: Audit
     tools = await _tools(session, audit)
     steps = [Step(label, "", partial(run, audit)) for label, run in channels.STEPS]
     # A server that does not validate shows it where that does least harm.
-    for tool in sorted(tools, key=lambda tool: not results.is_read_only(tool)):
-        steps.append(Step("arguments that do not fit", tool["name"], partial(arguments.check, audit, tool=tool)))
+    for tool in sorted(tools, key=lambda tool: not arguments.is_read_only(tool)):
+        run = partial(arguments.check, audit, tool=tool, options=options)
+        steps.append(Step("arguments that do not fit", tool["name"], run))
     if target.kind == "memory" and len(audit.revisions) == 1:
         steps.append(Step("coverage", "", partial(coverage.check, audit, target.server)))
     if len(audit.revisions) == 1:  # a tool body runs once, in the newest revision, not once for each

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from iserror.attempt import attempt
-from iserror.check.checks.arguments import example
+from iserror.check.checks.arguments import example, is_read_only
 from iserror.check.session import Answer, Session
 from iserror.client.outcome import Succeeded, ToolFailed
 from iserror.returned import looks_like_an_error
@@ -32,12 +32,6 @@ _VALIDATOR: Final = re.compile(
     r"Output validation error|\d+ validation errors? for |outputSchema defined but|errors\.pydantic\.dev"
 )
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-
-
-def is_read_only(tool: Mapping[str, Any]) -> bool:
-    """Whether the tool says of itself that it changes nothing."""
-    annotations = tool.get("annotations")
-    return isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True
 
 
 def to_call(
