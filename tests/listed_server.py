@@ -1,7 +1,8 @@
 """A raw stdio server that lists what it is given: `python listed_server.py LISTS CALLS [ANSWER]`.
 
 LISTS is JSON: for each revision, or for `*`, the pages of its tools. The file CALLS gets a line for each call, with the
-revision and the tool. ANSWER is `refused` (the default), an error result as a service behind the tool would cause, or `done`.
+revision and the tool. ANSWER is `done`, or `refused` (the default): an error result such as a service behind the tool
+would cause.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ TRANSPORTS = pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
 
 
 @TRANSPORTS
-@pytest.mark.timeout(300)  # a process for each revision, three times
+@pytest.mark.timeout(200)  # a process for each revision
 def test_functions_that_coerce(transport: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A function that takes what its schema forbids runs only if it is annotated as read-only, or named."""
     runs = tmp_path / "runs"
@@ -68,6 +68,8 @@ def test_functions_that_coerce(transport: str, tmp_path: Path, monkeypatch: pyte
         assert ran() == {"read"}
         assert sorted(document["not_checked"][UNPROBED]) == ["book", "pay", "refund"]
         assert document["not_probed"] == 3
+        if transport != "memory":  # What was read came over the wire, and a check over stdio starts six processes.
+            return
         document = check(env, "--probe", "pay", *target)
         assert ran() == {"read", "pay"}
         assert sorted(document["not_checked"][UNPROBED]) == ["book", "refund"]
@@ -112,7 +114,7 @@ def upstream() -> Iterator[tuple[str, Counter[str]]]:
 
 @pytest.mark.skipif(not IS_FASTMCP, reason="only fastmcp makes servers from OpenAPI documents")
 @TRANSPORTS
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(200)
 def test_an_openapi_document(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service that refuses bad requests gets none from a plain check, but for the tool annotated as read-only."""
     with upstream() as (url, seen):
@@ -122,6 +124,8 @@ def test_an_openapi_document(transport: str, monkeypatch: pytest.MonkeyPatch) ->
             assert set(seen) == {"GET /orders"}
             unprobed = sorted(document["not_checked"][UNPROBED])
             assert unprobed == ["change_order", "delete_order", "order", "start_export", "start_job"]
+            if transport != "memory":
+                return
             seen.clear()
             check(env, "--probe", "order", *target)
             assert set(seen) == {"GET /orders", "POST /orders"}
