@@ -19,6 +19,7 @@ from iserror import cli
 from iserror.check import audit, baseline, output
 from iserror.check.checks.arguments import broken
 from iserror.check.finding import CHECKS, UNPROBED, Finding
+from iserror.check.notes import Audit, Options
 from iserror.check.target import parse
 from iserror.check.wire import CannotRunError, safe_url
 from tests.bad_server import SECRET
@@ -43,7 +44,7 @@ def test_a_server_that_ends_in_a_call() -> None:
     """A tool that ends the process is a finding with its exit code and last words, and what is behind it is checked."""
     calls = (("do", {"n": 1}), ("do", {"n": 2}))
     steps: list[str] = []
-    done = audit.check(parse(None, [sys.executable, BAD, "die"]), audit.Options(20, calls), steps.append)
+    done = audit.check(parse(None, [sys.executable, BAD, "die"]), Options(20, calls), steps.append)
     (finding,) = done.found.values()
     assert finding.seen == "call: exit code 3; the last line on stderr: 'giving up: [redacted:openai_key]'"
     assert [step for step in steps if step.startswith("2025-11-25")][-5:] == [
@@ -97,7 +98,7 @@ def test_bad_servers(mode: str, tmp_path: Path) -> None:
     target = parse(None, [sys.executable, BAD, mode, str(pids)])
     # The servers that hang cost their time for each revision.
     slow = mode in ("hang", "silent", "garbage")
-    done = audit.check(target, audit.Options(timeout=2 if slow else 20, calls=(("do", {"n": 1}),), probe_all=True))
+    done = audit.check(target, Options(timeout=2 if slow else 20, calls=(("do", {"n": 1}),), probe_all=True))
     if mode == "eager":  # it is called before it was initialised, and refuses by luck
         assert set(done.found) == set()
         return
@@ -122,7 +123,7 @@ def _runs(pid: int) -> bool:
 def test_a_server_that_hangs_in_every_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     """After some broken connections the rest is left out, and that is said."""
     monkeypatch.setattr(audit, "MAX_BROKEN", 2)
-    done = audit.check(parse(None, [sys.executable, BAD, "stuck"]), audit.Options(timeout=2, probe_all=True))
+    done = audit.check(parse(None, [sys.executable, BAD, "stuck"]), Options(timeout=2, probe_all=True))
     assert {key[:2] for key in done.found} == {("session.timeout", "do0"), ("session.timeout", "do1")}
     assert done.skipped == {"the rest, since 2 connections broke": ["from 2025-11-25 on"]}
 
@@ -156,14 +157,14 @@ def test_what_nobody_thought_of(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(audit.results, "check", fails)
     target = parse(None, [sys.executable, BAD, "polite"])
-    done = audit.check(target, audit.Options(timeout=20, calls=(("do", {"n": 1}),)))
+    done = audit.check(target, Options(timeout=20, calls=(("do", {"n": 1}),)))
     assert set(done.found) == {("channels.broken_answer", "do", ""), ("channels.malformed_json", "", "")}
     assert SECRET not in repr(done)
 
 
 def test_a_server_that_does_not_validate() -> None:
     """Once a server has shown that it does not refuse arguments, it is sent no more of them, in no revision."""
-    done = audit.check(parse(None, [sys.executable, BAD, "credulous"]), audit.Options(timeout=20, probe=("do",)))
+    done = audit.check(parse(None, [sys.executable, BAD, "credulous"]), Options(timeout=20, probe=("do",)))
     (finding,) = done.found.values()
     assert (finding.seen, len(finding.revisions)) == ("required arguments missing: a success, 'done'", 1)
     assert done.skipped == {"arguments, since this server does not validate them": ["do"]}
@@ -440,7 +441,7 @@ def test_a_long_run_says_what_it_does(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 def test_a_finding_holds_no_control_characters() -> None:
     """Names and texts of a server are made safe to print before anything else sees them."""
-    made = audit.Audit()
+    made = Audit()
     made.add("arguments.echo", f"seen {HOSTILE}\n", f"pay{HOSTILE}", HOSTILE)
     (finding,) = made.found.values()
     assert all(text.isprintable() for text in (finding.seen, finding.tool, finding.where))

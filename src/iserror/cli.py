@@ -388,6 +388,7 @@ def _seconds(text: str) -> float:
 
 def _check(options: argparse.Namespace) -> int:
     from iserror.check import audit, baseline, finding, output, target
+    from iserror.check.notes import Options
 
     if options.json and options.format is not None:
         raise ValueError("give --json or --format, not both")
@@ -401,7 +402,7 @@ def _check(options: argparse.Namespace) -> int:
     render_outcome = output.renderer("json" if options.json else options.format or "table")
     accepted = baseline.read(options.baseline) if options.baseline is not None else set()
     what = target.parse(options.target, options.server)
-    asked = audit.Options(
+    asked = Options(
         options.timeout,
         tuple(options.call),
         options.read_only,

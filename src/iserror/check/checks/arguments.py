@@ -14,17 +14,16 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from iserror.attempt import attempt
+from iserror.check.checks.answer import look
 from iserror.check.finding import UNPROBED
+from iserror.check.notes import Audit, Options
 from iserror.check.session import Answer, Session
 from iserror.client.outcome import ProtocolFailed, Succeeded, ToolFailed
 from iserror.schema import schema_error
 from iserror.wire import RESULT_REVISION
-
-if TYPE_CHECKING:
-    from iserror.check.audit import Audit, Options
 
 MAX_CALLS: Final = 12
 """Calls of one tool in one revision."""
@@ -59,7 +58,7 @@ async def check(audit: Audit, session: Session, tool: Mapping[str, Any], options
     audit.probed.add(name)
     for how, arguments, mark in bad:
         answer = await session.call(name, arguments)
-        audit.look(answer, name)
+        look(audit, answer, name)
         if isinstance(answer.outcome, Succeeded):
             audit.validates = False
             audit.add("arguments.accepted", f"{how}: {answer.shown(mark)}", name)

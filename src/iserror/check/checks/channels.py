@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from iserror.check.checks import leaks
-from iserror.check.session import Answer, Session
+from iserror.check.checks.answer import look
+from iserror.check.notes import Audit
+from iserror.check.session import Session
 from iserror.check.wire import Status
-from iserror.client.outcome import ContractBroken, Succeeded
-
-if TYPE_CHECKING:
-    from iserror.check.audit import Audit
+from iserror.client.outcome import Succeeded
 
 _NO_TOOL: Final = "iserror_check_no_such_tool"
 INVALID_PARAMS: Final = -32602
@@ -21,12 +20,6 @@ _UNREADABLE: Final = (-32700, -32600)
 _RUNS_UNKNOWN: Final = "calls that name no listed tool, since this server runs something for them"
 
 
-def look(audit: Audit, answer: Answer, tool: str) -> None:
-    """An answer to `tools/call` that fits no schema."""
-    if isinstance(answer.outcome, ContractBroken):
-        audit.add("channels.broken_answer", answer.shown(), tool)
-
-
 async def _expect(
     audit: Audit, session: Session, check: str, params: Mapping[str, Any], codes: tuple[int, ...], asked: str
 ) -> None:
@@ -34,7 +27,7 @@ async def _expect(
         audit.skip(_RUNS_UNKNOWN, asked)
         return
     answer = await session.ask("tools/call", params)
-    audit.look(answer)
+    look(audit, answer)
     if answer.code not in codes:
         audit.add(check, f"{asked}: {answer.shown()}, not JSON-RPC error {codes[0]}")
     if isinstance(answer.outcome, Succeeded):

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 
 from iserror.attempt import attempt
 from iserror.check.memory import lowlevel_of
+from iserror.check.notes import Audit
 from iserror.check.session import Session
 from iserror.errormap import ErrorMap, named
 from iserror.failure import ToolFailure, host_tool_errors
@@ -27,9 +28,6 @@ from iserror.function import Options, is_guarded, options_of
 from iserror.guard import ToolErrors
 from iserror.hosts._mcp import guard_of
 from iserror.problem import is_protocol_error
-
-if TYPE_CHECKING:
-    from iserror.check.audit import Audit
 
 _NOT_THE_USERS: Final = frozenset({"mcp", "mcp_types", "fastmcp", "iserror", "builtins"})
 
