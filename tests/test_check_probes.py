@@ -49,10 +49,12 @@ def check(env: dict[str, str], *arguments: str) -> dict[str, Any]:
     return document
 
 
-TRANSPORTS = pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
+of_an_sdk = pytest.mark.skipif(IS_FASTMCP, reason="its transports are the SDK's, and tested there")
 
 
-@TRANSPORTS
+@pytest.mark.parametrize(
+    "transport", ["memory", pytest.param("stdio", marks=of_an_sdk), pytest.param("http", marks=of_an_sdk)]
+)
 @pytest.mark.timeout(200)  # a process for each revision
 def test_functions_that_coerce(transport: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A function that takes what its schema forbids runs only if it is annotated as read-only, or named."""
@@ -114,10 +116,10 @@ def upstream() -> Iterator[tuple[str, Counter[str]]]:
 
 
 @pytest.mark.skipif(not IS_FASTMCP, reason="only fastmcp makes servers from OpenAPI documents")
-@TRANSPORTS
-@pytest.mark.timeout(200)
+@pytest.mark.parametrize("transport", ["memory", "stdio"])
+@pytest.mark.timeout(300)  # a process for each revision
 def test_an_openapi_document(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A service that refuses bad requests gets none from a plain check, but for the tool annotated as read-only."""
+    """A service that refuses bad requests gets none from a plain check, except from the tool annotated as read-only."""
     with upstream() as (url, seen):
         env = {"PROBE_UPSTREAM": url}
         with targets(transport, "openapi", env, monkeypatch) as target:
@@ -142,7 +144,7 @@ SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}, "required
 
 
 def tool(name: str, annotations: Any = None, **more: Any) -> dict[str, Any]:
-    """A tool as it is listed."""
+    """Make a tool as a server lists it."""
     return {
         "name": name,
         "inputSchema": SCHEMA,
@@ -227,7 +229,7 @@ def test_a_server_that_runs_unknown_tools(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("listed", ["a", "b"])
 def test_a_probe_of_no_tool(listed: str, tmp_path: Path) -> None:
-    """A name in `--probe` that no revision lists is said."""
+    """A name in `--probe` that no revision lists is reported."""
     lists = {FIRST: [[tool("a")]], "*": [[tool("b")]]}
     done, calls = called(lists, tmp_path / "calls", Options(20, probe=(listed, "c")))
     assert done.skipped["the probe that was asked for, since there is no such tool"] == ["c"]
