@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from iserror.check.checks.arguments import NO_SUCH_PROBE
+from iserror.check.finding import UNPROBED
 from tests.checked_server import PASSWORD
 from tests.hosts import HOST, IS_FASTMCP, MCP, MODERN, ROOT, free_port, serving_http
 
@@ -70,13 +72,15 @@ def found(*arguments: str, env: dict[str, str] | None = None) -> Keys:
 def test_bare_in_memory(tmp_path: Path) -> None:
     """On a bare server every bold cell of the contract's section 6 is found, and a tool that is called runs once."""
     runs = tmp_path / "runs"
-    assert found(*CALLS, f"{SERVER}:bare", env={"CHECK_RUNS": str(runs)}) == (EVERYWHERE | OF_BODIES[HOST] | UNGUARDED)
+    assert found(*CALLS, "--probe-all", f"{SERVER}:bare", env={"CHECK_RUNS": str(runs)}) == (
+        EVERYWHERE | OF_BODIES[HOST] | UNGUARDED
+    )
     assert sorted(runs.read_text().split()) == ["crash", "pay", "protocol", "rejected"]
 
 
 def test_attached_in_memory() -> None:
     """On the same server with a guard nothing is found."""
-    assert found(*CALLS, f"{SERVER}:attached") == set()
+    assert found(*CALLS, "--probe-all", f"{SERVER}:attached") == set()
 
 
 of_an_sdk = pytest.mark.skipif(IS_FASTMCP, reason="its transports are the SDK's, and tested there")
@@ -88,7 +92,7 @@ def test_bare_over_stdio(tmp_path: Path) -> None:
     """Over stdio the same is found as in memory."""
     runs = tmp_path / "runs"
     command = ("--", sys.executable, str(SERVER))
-    assert found(*CALLS, *command, env={"CHECK_RUNS": str(runs)}) == EVERYWHERE | OF_BODIES[HOST]
+    assert found(*CALLS, "--probe-all", *command, env={"CHECK_RUNS": str(runs)}) == EVERYWHERE | OF_BODIES[HOST]
     assert sorted(runs.read_text().split()) == ["crash", "pay", "protocol", "rejected"]
 
 
@@ -98,20 +102,30 @@ def test_over_http(transport: str, path: str, attach: bool) -> None:
     """Over SSE the same is found as over stdio, and over streamable HTTP nothing on a guarded server."""
     port = free_port()
     with serving_http("tests/checked_server.py", port, *(["--attach"] if attach else []), f"--{transport}"):
-        keys = found(*CALLS, f"http://127.0.0.1:{port}/{path}")
+        keys = found(*CALLS, "--probe-all", f"http://127.0.0.1:{port}/{path}")
     assert keys == (set() if attach else EVERYWHERE | OF_BODIES[HOST])
 
 
 def test_no_tool_runs(tmp_path: Path) -> None:
-    """Without being asked to, the check runs no tool's body; it checks each revision, and judges arguments by it."""
+    """Not even probed tools run on a host that validates; each revision is checked, and judges arguments by itself."""
     runs = tmp_path / "runs"
-    document = json.loads(run("--json", f"{SERVER}:bare", env={"CHECK_RUNS": str(runs)}).stdout)
+    document = json.loads(run("--json", "--probe-all", f"{SERVER}:bare", env={"CHECK_RUNS": str(runs)}).stdout)
     assert {(finding["check"], finding["tool"]) for finding in document["findings"]} == EVERYWHERE | UNGUARDED
     assert not runs.exists()
     spoken = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
     assert document["revisions"] == (["2026-07-28"] if MODERN else []) + spoken
     channel = next(f for f in document["findings"] if f["check"] == "arguments.channel")
     assert channel["revisions"] == ["2025-06-18", "2025-03-26", "2024-11-05"]
+
+
+def test_what_is_probed() -> None:
+    """Bad arguments go to tools annotated read-only and to named tools; the others are listed with the reason."""
+    document = json.loads(run("--json", "--probe", "pay", "--probe", "nothing", f"{SERVER}:bare").stdout)
+    probed = {(f["check"], f["tool"]) for f in document["findings"] if f["check"].startswith("arguments.")}
+    assert probed == {key for key in EVERYWHERE if key[1] in ("pay", "read_one", "read_other")}
+    assert document["not_checked"][UNPROBED] == ["every_type"]
+    assert document["not_checked"][NO_SUCH_PROBE] == ["nothing"]
+    assert document["not_probed"] == 1
 
 
 def test_read_only(tmp_path: Path) -> None:

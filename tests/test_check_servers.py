@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import signal
@@ -16,7 +17,8 @@ import pytest
 
 from iserror.check import audit, baseline, output
 from iserror.check.checks.arguments import broken
-from iserror.check.finding import CHECKS, Finding
+from iserror.check.finding import CHECKS, UNPROBED, Finding
+from iserror.check.notes import Audit, Options
 from iserror.check.target import parse
 from iserror.check.wire import CannotRunError, safe_url
 from iserror.cli import run as cli
@@ -42,7 +44,7 @@ def test_a_server_that_ends_in_a_call() -> None:
     """A tool that ends the process is a finding with its exit code and last words, and what is behind it is checked."""
     calls = (("do", {"n": 1}), ("do", {"n": 2}))
     steps: list[str] = []
-    done = audit.check(parse(None, [sys.executable, BAD, "die"]), audit.Options(20, calls), steps.append)
+    done = audit.check(parse(None, [sys.executable, BAD, "die"]), Options(20, calls), steps.append)
     (finding,) = done.found.values()
     assert finding.seen == "call: exit code 3; the last line on stderr: 'giving up: [redacted:openai_key]'"
     assert [step for step in steps if step.startswith("2025-11-25")][-5:] == [
@@ -96,7 +98,7 @@ def test_bad_servers(mode: str, tmp_path: Path) -> None:
     target = parse(None, [sys.executable, BAD, mode, str(pids)])
     # The servers that hang cost their time for each revision.
     slow = mode in ("hang", "silent", "garbage")
-    done = audit.check(target, audit.Options(timeout=2 if slow else 20, calls=(("do", {"n": 1}),)))
+    done = audit.check(target, Options(timeout=2 if slow else 20, calls=(("do", {"n": 1}),), probe_all=True))
     if mode == "eager":  # it is called before it was initialised, and refuses by luck
         assert set(done.found) == set()
         return
@@ -121,7 +123,7 @@ def _runs(pid: int) -> bool:
 def test_a_server_that_hangs_in_every_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     """After some broken connections the rest is left out, and that is said."""
     monkeypatch.setattr(audit, "MAX_BROKEN", 2)
-    done = audit.check(parse(None, [sys.executable, BAD, "stuck"]), audit.Options(timeout=2))
+    done = audit.check(parse(None, [sys.executable, BAD, "stuck"]), Options(timeout=2, probe_all=True))
     assert {key[:2] for key in done.found} == {("session.timeout", "do0"), ("session.timeout", "do1")}
     assert done.skipped == {"the rest, since 2 connections broke": ["from 2025-11-25 on"]}
 
@@ -155,14 +157,14 @@ def test_what_nobody_thought_of(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(audit.results, "check", fails)
     target = parse(None, [sys.executable, BAD, "polite"])
-    done = audit.check(target, audit.Options(timeout=20, calls=(("do", {"n": 1}),)))
+    done = audit.check(target, Options(timeout=20, calls=(("do", {"n": 1}),)))
     assert set(done.found) == {("channels.broken_answer", "do", ""), ("channels.malformed_json", "", "")}
     assert SECRET not in repr(done)
 
 
 def test_a_server_that_does_not_validate() -> None:
     """Once a server has shown that it does not refuse arguments, it is sent no more of them, in no revision."""
-    done = audit.check(parse(None, [sys.executable, BAD, "credulous"]), audit.Options(timeout=20))
+    done = audit.check(parse(None, [sys.executable, BAD, "credulous"]), Options(timeout=20, probe=("do",)))
     (finding,) = done.found.values()
     assert (finding.seen, len(finding.revisions)) == ("required arguments missing: a success, 'done'", 1)
     assert done.skipped == {"arguments, since this server does not validate them": ["do"]}
@@ -252,6 +254,8 @@ MISUSE = {
     ("--baseline", "/nowhere/x", "a:b"): "No such file or directory",
     ("--baseline", str(SERVER), "a:b"): "is no baseline: write one with --write-baseline",
     ("--call", "x", "a:b"): "give a tool and its arguments as a JSON object",
+    ("--inject", "--probe", "x", "a:b"): "give --inject or --probe, not both",
+    ("--inject", "--probe-all", "a:b"): "give --inject or --probe, not both",
     ("--timeout", "0", "a:b"): "'0' is no number of seconds",
     ("a:b", "c:d"): "unrecognized arguments: c:d",
 }
@@ -290,9 +294,15 @@ def test_baseline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, stdout, stderr = main(capsys, "--baseline", str(path), "--json", *target)
     assert (code, stderr, json.loads(stdout)["findings"]) == (0, "", [])
     baseline.write(path, [Finding("stdout.noise", "")])
-    code, stdout, stderr = main(capsys, "--baseline", str(path), "--json", *target)
+    code, stdout, stderr = main(capsys, "--probe-all", "--baseline", str(path), "--json", *target)
     assert (code, [f["check"] for f in json.loads(stdout)["findings"]]) == (1, ["channels.unknown_method"])
     assert stderr == "iserror: 1 findings of the baseline are no longer there: write it anew\n"
+    gone = [("arguments.echo", "do"), ("leaks.secret", "do"), ("stdout.noise", ""), ("results.empty_text", "do")]
+    baseline.write(path, [Finding(check, "", tool) for check, tool in gone])
+    *_, stderr = main(capsys, "--baseline", str(path), "--json", *target)
+    assert stderr.startswith("iserror: 1 findings of the baseline are no longer there")  # results.* needs no probe
+    *_, stderr = main(capsys, "--probe", "do", "--baseline", str(path), "--json", *target)
+    assert stderr.startswith("iserror: 4 findings of the baseline are no longer there")
     path.write_text(stdout)
     assert baseline.read(path) == {("channels.unknown_method", "", "")}
 
@@ -309,7 +319,10 @@ OUTCOME = output.Outcome(
         Finding("results.oversized", "an error of 3,000 characters", "pay", "", ("2025-11-25", "2025-06-18")),
     ],
     1,
-    {"arguments, since none are certain to be refused": ["list"]},
+    {
+        "arguments, since none are certain to be refused": ["list"],
+        UNPROBED: [f"tool{number}" for number in range(257)],
+    },
 )
 
 
@@ -320,6 +333,11 @@ def test_table() -> None:
     assert "2025-06-18" in text
     assert CHECKS["arguments.echo"].remedy in text
     assert "not checked: arguments, since none are certain to be refused: list\n" in text
+    assert (
+        "not probed with bad arguments: 257 tools not annotated readOnlyHint (use --probe TOOL or --probe-all)\n"
+        in text
+    )
+    assert "tool7" not in text
     assert text.endswith("2 errors, 1 warnings, 1 known; tools: 2; revisions: 2025-11-25, 2025-06-18\n")
     assert "\x1b" not in text
 
@@ -333,11 +351,16 @@ def test_sarif() -> None:
     assert (first["ruleId"], first["level"], third["level"]) == ("arguments.echo", "error", "warning")
     assert first["message"]["text"] == "pay: amount of a wrong type: [red] 50%"
     assert first["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "server.py"
+    (invocation,) = made["invocations"]
+    count, _, *each = invocation["toolExecutionNotifications"]
+    assert count["message"]["text"].startswith("not probed with bad arguments: 257 tools")
+    assert [note["locations"][0]["logicalLocations"][0]["name"] for note in each] == OUTCOME.unprobed
+    assert {note["message"]["text"].partition(": ")[2] for note in each} == {f"not checked: {UNPROBED}"}
     assert first["partialFingerprints"] != second["partialFingerprints"]
 
 
 def test_junit() -> None:
-    """JUnit has a failed case for each finding, and a good one for each check without any."""
+    """JUnit has a failed case for each finding, a good one for each check without any, a skipped one for the rest."""
     import xml.etree.ElementTree as ElementTree
 
     suite = ElementTree.fromstring(output.renderer("junit")(OUTCOME, 100, False)).find("testsuite")
@@ -345,16 +368,41 @@ def test_junit() -> None:
     failed = [case.get("name") for case in suite.findall("testcase") if case.find("failure") is not None]
     assert failed == ["arguments.echo pay", "arguments.echo refund", "results.oversized pay"]
     assert suite.get("failures") == "3"
-    assert suite.get("tests") == str(len(CHECKS) - 2 + 3)
+    assert suite.get("tests") == str(len(CHECKS) - 2 + 3 + 258)
+    assert suite.get("skipped") == "258"
+    skipped = {case.get("name"): case.find("skipped") for case in suite.findall("testcase")}
+    assert [
+        reason.get("message")
+        for name in ("not checked list", "not checked tool7")
+        if (reason := skipped[name]) is not None
+    ] == list(OUTCOME.skipped)
+
+
+def test_junit_without_probes() -> None:
+    """A check that only bad arguments can fail isn't a good case if no tool got any."""
+    import xml.etree.ElementTree as ElementTree
+
+    done = dataclasses.replace(OUTCOME, findings=[], probed=False)
+    suite = ElementTree.fromstring(output.renderer("junit")(done, 100, False)).find("testsuite")
+    assert suite is not None
+    skipped = [str(case.get("name")) for case in suite.findall("testcase") if case.find("skipped") is not None]
+    assert [name for name in skipped if name in CHECKS] == [id for id in CHECKS if id.startswith("arguments.")]
+
+
+def test_json_counts_what_was_not_probed() -> None:
+    """JSON has each tool that wasn't probed under the reason, and the count."""
+    document = json.loads(output.renderer("json")(OUTCOME, 100, False))
+    assert (document["not_probed"], document["not_checked"][UNPROBED]) == (257, OUTCOME.unprobed)
 
 
 def test_github() -> None:
     """Each finding is one workflow command, with what would end it escaped."""
-    first, _, third = output.renderer("github")(OUTCOME, 100, False).splitlines()
+    first, _, third, last = output.renderer("github")(OUTCOME, 100, False).splitlines()
     assert first.startswith(
         "::error file=server.py,title=iserror arguments.echo::pay: amount of a wrong type: [red] 50%25. Name the field"
     )
     assert third.startswith("::warning ")
+    assert last.startswith("::notice title=iserror check::not probed with bad arguments: 257 tools")
 
 
 @pytest.mark.parametrize(("form", "package"), output._NEEDS.items())
@@ -393,7 +441,7 @@ def test_a_long_run_says_what_it_does(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 def test_a_finding_holds_no_control_characters() -> None:
     """Names and texts of a server are made safe to print before anything else sees them."""
-    made = audit.Audit()
+    made = Audit()
     made.add("arguments.echo", f"seen {HOSTILE}\n", f"pay{HOSTILE}", HOSTILE)
     (finding,) = made.found.values()
     assert all(text.isprintable() for text in (finding.seen, finding.tool, finding.where))

@@ -69,7 +69,9 @@ def test_every_helper_is_on_the_pytest_page(name: str) -> None:
     assert name in _page("pytest.md") + _page("api.md")
 
 
-@pytest.mark.parametrize("name", ["iserror_servers", "iserror_calls", "iserror_baseline"])
+@pytest.mark.parametrize(
+    "name", ["iserror_servers", "iserror_calls", "iserror_probe", "iserror_probe_all", "iserror_baseline"]
+)
 def test_every_setting_of_the_plugin_is_on_the_pytest_page(name: str, pytestconfig: pytest.Config) -> None:
     """A setting of the plugin without a row on the page on tests fails the build."""
     assert not pytestconfig.getini(name)

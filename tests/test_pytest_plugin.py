@@ -55,6 +55,7 @@ def fails():
 STREAMS = {"channels.malformed_json", "stdout.noise"}
 OTHERS = ("results.", "inject.")
 WITHOUT_CALLS = [check for check in CHECKS if check not in STREAMS and not check.startswith(OTHERS)]
+OF_PROBES = [check for check in CHECKS if check.startswith("arguments.")]
 TEST = "def test_mine():\n    pass\n"
 
 
@@ -85,7 +86,7 @@ def test_a_guarded_server(suite: Any, pytester: pytest.Pytester, monkeypatch: py
     monkeypatch.setitem(sys.modules, "rich", None)
     at_the_end = "import sys\ndef pytest_sessionfinish():\n    print('\\nPATH', *sys.path)"
     (pytester.path / "tests/conftest.py").write_text(at_the_end)
-    done = suite('iserror_servers = ["served.py:guarded"]', "-v")
+    done = suite('iserror_servers = ["served.py:guarded"]\niserror_probe_all = true', "-v")
     done.assert_outcomes(passed=1 + len(WITHOUT_CALLS))
     names = [line.partition(" ")[0] for line in done.outlines if "PASSED" in line]
     assert names == [
@@ -100,7 +101,7 @@ def test_a_guarded_server(suite: Any, pytester: pytest.Pytester, monkeypatch: py
 
 def test_a_bare_server(suite: Any, pytester: pytest.Pytester) -> None:
     """A fault fails the item of its check with what was seen, the remedy and the rule, unless the baseline has it."""
-    done = suite('iserror_servers = ["served:bare"]')
+    done = suite('iserror_servers = ["served:bare"]\niserror_probe = ["pay"]')
     assert done.ret == 1
     failed = {line.split("::")[2].split(" ")[0] for line in done.outlines if line.startswith("FAILED ")}
     assert {"channels.unknown_tool", "arguments.echo"} <= failed
@@ -114,9 +115,25 @@ def test_a_bare_server(suite: Any, pytester: pytest.Pytester) -> None:
     )
     keys = ",".join(f'{{"check": "{check}", "tool": "{tool}"}}' for check in failed for tool in ("", "pay"))
     (pytester.path / "known.json").write_text(f'{{"findings": [{keys}]}}')
-    suite('iserror_servers = ["served:bare"]\niserror_baseline = "known.json"').assert_outcomes(
-        passed=1 + len(WITHOUT_CALLS)
-    )
+    named = 'iserror_servers = ["served:bare"]\niserror_baseline = "known.json"'
+    suite(f"{named}\niserror_probe = ['pay']").assert_outcomes(passed=1 + len(WITHOUT_CALLS))
+    suite(named).assert_outcomes(passed=1 + len(WITHOUT_CALLS) - len(OF_PROBES), skipped=len(OF_PROBES))
+
+
+def test_a_server_that_is_not_probed(suite: Any) -> None:
+    """A check that needs bad arguments skips where no tool may get any, and the end of the run says how to allow it."""
+    done = suite('iserror_servers = ["served:bare"]', "-rs", "-m", "iserror")
+    reason = "not probed with bad arguments: 1 tool not annotated readOnlyHint (use iserror_probe or iserror_probe_all)"
+    assert done.parseoutcomes()["skipped"] == len(OF_PROBES)
+    done.stdout.fnmatch_lines(["*= iserror: not checked =*", f"served:bare: {reason}"])
+    done.stdout.fnmatch_lines([f"SKIPPED * {reason}"])
+
+
+def test_a_probe_of_no_tool(suite: Any) -> None:
+    """A probe of a tool that the only server doesn't have is one failure that says so."""
+    done = suite("""iserror_servers = ["served:guarded"]\niserror_probe = ["refund"]""", "-m", "iserror")
+    done.assert_outcomes(failed=1, skipped=len(WITHOUT_CALLS) - 1, deselected=1)
+    done.stdout.fnmatch_lines(["iserror_probe: served:guarded has no tool refund"])
 
 
 def test_calls(suite: Any, pytester: pytest.Pytester) -> None:
@@ -249,7 +266,10 @@ def test_wrong(call_tool):
 """
     )
     done = suite(
-        'pythonpath = ["."]\niserror_servers = ["served.py:guarded"]', "--tb=short", "-k", "pay or wrong or echo"
+        'pythonpath = ["."]\niserror_servers = ["served.py:guarded"]\niserror_probe_all = true',
+        "--tb=short",
+        "-k",
+        "pay or wrong or echo",
     )
     done.assert_outcomes(passed=3, failed=1, deselected=len(WITHOUT_CALLS) - 1)
     assert runs(pytester) == ["imported", *["paid 7"] * 3]  # the server that is checked is the one that is tested

@@ -110,12 +110,26 @@ def _parser() -> argparse.ArgumentParser:
         "check",
         help="audit an MCP server's errors",
         description="Audit any MCP server: which channel its errors take, what they leak, what its tools answer. "
-        "No tool runs unless --call or --read-only asks for it.",
+        "By itself it calls only tools that are annotated readOnlyHint, with arguments that their schemas forbid.",
         usage="iserror check [OPTION ...] (TARGET | -- COMMAND ...)",
     )
     check.add_argument("target", metavar="TARGET", nargs="?", help="http(s)://..., module:object or file.py:object")
     check.add_argument("--call", metavar="TOOL={...}", type=_call, action="append", default=[], help="call this tool")
     check.add_argument("--read-only", action="store_true", help="call the tools that say that they only read")
+    check.add_argument(
+        "--probe",
+        metavar="TOOL",
+        action="append",
+        default=[],
+        help="call this tool with arguments that its schema forbids, as if it were annotated readOnlyHint; "
+        "a server that doesn't validate them runs the tool",
+    )
+    check.add_argument(
+        "--probe-all",
+        action="store_true",
+        help="call every tool with arguments that its schema forbids; a server that doesn't validate them runs the "
+        "tools, which may write, pay or delete: use it on a test system",
+    )
     check.add_argument(
         "--inject", action="store_true", help="make each tool of a guarded server in memory fail; no tool's body runs"
     )
@@ -373,19 +387,29 @@ def _seconds(text: str) -> float:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from iserror.check import audit, baseline, output, target
+    from iserror.check import audit, baseline, finding, output, target
+    from iserror.check.notes import Options
 
     if options.json and options.format is not None:
         raise ValueError("give --json or --format, not both")
     if options.inject:
         if options.read_only:
             raise ValueError("give --inject or --read-only, not both")
+        if options.probe or options.probe_all:
+            raise ValueError("give --inject or --probe, not both: --inject calls every tool, and no tool's body runs")
         # Spans of failures that are none would page someone, too.
         os.environ.setdefault("OTEL_SDK_DISABLED", "true")
     render_outcome = output.renderer("json" if options.json else options.format or "table")
     accepted = baseline.read(options.baseline) if options.baseline is not None else set()
     what = target.parse(options.target, options.server)
-    asked = audit.Options(options.timeout, tuple(options.call), options.read_only, options.inject)
+    asked = Options(
+        options.timeout,
+        tuple(options.call),
+        options.read_only,
+        options.inject,
+        probe=tuple(options.probe),
+        probe_all=options.probe_all,
+    )
     # A CI job that is cancelled must not leave a server behind either.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -396,15 +420,16 @@ def _check(options: argparse.Namespace) -> int:
         baseline.write(options.write_baseline, done.found.values())
         _say(f"{len(done.found)} findings written to {options.write_baseline}")
         accepted = set(done.found)
-    left = [finding for key, finding in done.found.items() if key not in accepted]
-    mended = len(accepted - set(done.found))
+    left = [found for key, found in done.found.items() if key not in accepted]
+    unprobed = done.skipped.get(finding.UNPROBED, ())
+    mended = sum(not finding.may_come_of_a_probe(key, unprobed) for key in accepted - set(done.found))
     if mended:
         _say(f"{mended} findings of the baseline are no longer there: write it anew")
     path = None
     if what.kind == "memory" and ".py:" in what.name:
         path = Path(os.path.relpath(what.name.rpartition(":")[0])).as_posix()
     outcome = output.Outcome(
-        what.name, path, done.revisions, done.tools, left, len(done.found) - len(left), done.skipped
+        what.name, path, done.revisions, done.tools, left, len(done.found) - len(left), done.skipped, bool(done.probed)
     )
     columns = shutil.get_terminal_size((100, 24)).columns
     _write([render_outcome(outcome, columns, sys.stdout.isatty())])

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from iserror.check.audit import Audit
+    from iserror.check.notes import Audit
     from iserror.client import CallOutcome
 
 _NOT_CHECKED: Final = "iserror_not_checked"
+
+_HOW: Final = "iserror_probe or iserror_probe_all"
 
 # What needs a stream of bytes; a server in memory has none.
 _OF_STREAMS: Final = ("channels.malformed_json", "stdout.noise")
@@ -61,6 +63,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "iserror_servers", "servers to check, as module:object or file.py:object", type="linelist", default=[]
     )
     parser.addini("iserror_calls", "tools that the checks call, as TOOL={JSON arguments}", type="linelist", default=[])
+    parser.addini(
+        "iserror_probe",
+        "tools that get arguments which their schemas forbid, besides those annotated readOnlyHint; a server that "
+        "doesn't validate arguments runs them",
+        type="linelist",
+        default=[],
+    )
+    parser.addini(
+        "iserror_probe_all",
+        "send every tool such arguments; a server that doesn't validate arguments runs its tools",
+        type="bool",
+        default=False,
+    )
     parser.addini("iserror_baseline", "file of findings that are accepted", default="")
 
 
@@ -97,8 +112,10 @@ class Servers(pytest.File):
             accepted = baseline.read(self.path.parent / named) if named else set()
         except (ValueError, OSError) as exc:
             raise self.CollectError(f"iserror_calls or iserror_baseline: {exc}") from None
+        probe = tuple(self.config.getini("iserror_probe"))
+        probe_all = self.config.getini("iserror_probe_all")
         for name in dict.fromkeys(self.config.getini("iserror_servers")):
-            yield Server.from_parent(self, name=name, calls=calls, accepted=accepted)
+            yield Server.from_parent(self, name=name, calls=calls, accepted=accepted, probe=probe, probe_all=probe_all)
 
 
 class Server(pytest.Collector):
@@ -109,11 +126,15 @@ class Server(pytest.Collector):
         *,
         calls: tuple[tuple[str, Mapping[str, Any]], ...],
         accepted: set[tuple[str, str, str]],
+        probe: tuple[str, ...],
+        probe_all: bool,
         **more: Any,
     ) -> None:
         super().__init__(**more)
         self.calls = calls
         self.accepted = accepted
+        self.probe = probe
+        self.probe_all = probe_all
         self.done: Audit | None = None
         self.tried = False
 
@@ -137,7 +158,9 @@ class Server(pytest.Collector):
 
     def _audit(self) -> Audit:
         from iserror.check import audit, target
+        from iserror.check.checks.arguments import NO_SUCH_PROBE
         from iserror.check.checks.results import NO_SUCH_TOOL
+        from iserror.check.notes import Options
         from iserror.check.wire import CannotRunError
 
         wrong = ""
@@ -149,10 +172,11 @@ class Server(pytest.Collector):
                 what = target.parse(self.name)
                 if what.kind != "memory":
                     raise CannotRunError(f"{self.name} is not in memory: use module:object or file.py:object")
-                done = audit.check(what, audit.Options(calls=self.calls))
-            missing = done.skipped.get(NO_SUCH_TOOL)
-            if missing and len(self.config.getini("iserror_servers")) == 1:
-                wrong = f"iserror_calls: {self.name} has no tool {', '.join(missing)}"
+                done = audit.check(what, Options(calls=self.calls, probe=self.probe, probe_all=self.probe_all))
+            for setting, why in (("iserror_calls", NO_SUCH_TOOL), ("iserror_probe", NO_SUCH_PROBE)):
+                missing = done.skipped.get(why)
+                if missing and len(self.config.getini("iserror_servers")) == 1:
+                    wrong = wrong or f"{setting}: {self.name} has no tool {', '.join(missing)}"
         except CannotRunError as exc:
             wrong = str(exc)
         if wrong:
@@ -175,14 +199,15 @@ class ServerCheck(pytest.Item):
         return self.parent
 
     def runtest(self) -> None:
-        """Fail with what was found."""
+        """Fail with what was found; skip if no tool could show it."""
+        from iserror.check import output
+        from iserror.check.finding import UNPROBED, needs_probes
+
         server = self._server
         first = not server.tried
         done = server.audit()
         if first:
-            self.user_properties += [
-                (_NOT_CHECKED, f"{server.name}: {why}: {', '.join(tools)}") for why, tools in done.skipped.items()
-            ]
+            self.user_properties += [(_NOT_CHECKED, line) for line in _not_checked(server.name, done)]
         findings = [
             finding
             for finding in done.found.values()
@@ -194,10 +219,23 @@ class ServerCheck(pytest.Item):
                 some = "" if list(finding.revisions) == done.revisions else f" [{', '.join(finding.revisions)}]"
                 lines.append(f"{finding.tool or server.name}: {finding.seen}{some}")
             pytest.fail("\n".join([*lines, findings[0].remedy, findings[0].source]), pytrace=False)
+        withheld = done.skipped.get(UNPROBED)
+        if needs_probes(self.name) and withheld and not done.probed:
+            pytest.skip(output.unprobed(len(withheld), _HOW))
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Where it stands, and how it is called."""
         return self.path, None, f"{self._server.name} {self.name}"
+
+
+def _not_checked(server: str, done: Audit) -> Iterator[str]:
+    """Yield a line for each reason why something wasn't checked."""
+    from iserror.check import output
+    from iserror.check.finding import UNPROBED
+
+    for why, tools in done.skipped.items():
+        text = output.unprobed(len(tools), _HOW) if why == UNPROBED else f"{why}: {', '.join(tools)}"
+        yield f"{server}: {text}"
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

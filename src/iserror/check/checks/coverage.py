@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 
 from iserror.check.memory import lowlevel_of
+from iserror.check.notes import Audit
 from iserror.check.session import Session
 from iserror.errors.errormap import ErrorMap
 from iserror.errors.toolfailure import ToolFailure
@@ -28,9 +29,6 @@ from iserror.layers.settings import Settings
 from iserror.support.loading import full_name
 from iserror.support.look import attempt
 from iserror.support.sdk import host_tool_errors, is_protocol_error
-
-if TYPE_CHECKING:
-    from iserror.check.audit import Audit
 
 _NOT_THE_USERS: Final = frozenset({"mcp", "mcp_types", "fastmcp", "iserror", "builtins"})
 
