@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +13,7 @@ import iserror
 from iserror import ErrorMap, Failure, ToolErrors, client, logs, testing
 from iserror.errormap import BUILT_IN
 from iserror.redact import DEFAULT_RULES
+from tests import hosts
 from tests.hosts import HOST, ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -112,19 +112,39 @@ def test_links_lead_somewhere(page) -> None:  # type: ignore[no-untyped-def]
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
-@pytest.mark.skipif(HOST != "mcp1", reason="the README's server is written for mcp 1.x")
-def test_the_readme_server_runs() -> None:
-    """The shortest server of the README starts, registers its tool, and its tool fails as the README says."""
-    (source,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    check = "\ntry:\n    get_invoice('INV-42')\nexcept Exception as exc:\n    print(exc)\n"
-    done = subprocess.run(
-        [sys.executable, "-c", source + check], capture_output=True, text=True, check=True, timeout=50
+# The README's name of each host; its row says how the first line of the shortest server reads there.
+_ROW = {"mcp1": "`mcp` 1.x", "mcp2": "`mcp` 2.x", "fastmcp3": "`fastmcp` 3.x", "fastmcp4": "`fastmcp` 4.x"}
+
+
+def _shortest_server() -> str:
+    """The first Python block of the README, with the first line that the README documents for this host."""
+    readme = (ROOT / "README.md").read_text()
+    first_block = re.search(r"```console\npip install iserror\n```\n\n```python\n(.*?)```", readme, re.DOTALL)
+    assert first_block is not None, "the install line stands right before the server"
+    assert readme.index("```python") in range(*first_block.span())
+    documented = dict(
+        re.findall(r"^\| (`\w+` \d\.x) \| `pip install [^|]+` \| `(from [^`]+)` \|$", readme, re.MULTILINE)
     )
-    assert done.stdout.splitlines()[:2] == [
-        "INVOICE_NOT_FOUND: No invoice with id INV-42.",
-        "Ask the user for the invoice number.",
-    ]
-    assert "[get_invoice failed; change the call first; request_id: " in done.stdout
+    assert list(documented) == [_ROW["mcp2"], _ROW["mcp1"], _ROW["fastmcp3"], _ROW["fastmcp4"]]
+    first_line, rest = first_block[1].split("\n", 1)
+    assert first_line == documented[_ROW["mcp2"]], "pip installs mcp 2.x: the block runs on it as it stands"
+    return f"{documented[_ROW[HOST]]}\n{rest}"
+
+
+@pytest.mark.anyio
+async def test_the_readme_server_runs(tmp_path: Path) -> None:
+    """The shortest server runs as a script, and its failed call reads as its map says."""
+    script = tmp_path / "server.py"
+    script.write_text(_shortest_server())
+    async with hosts.over_stdio(str(script)) as call:
+        answer = await call("get_invoice", {"invoice_id": "INV-42"})
+
+    assert answer["result"]["isError"] is True
+    assert hosts.failure_of(answer)["code"] == "INVOICE_NOT_FOUND"
+    message, hint, advice = hosts.text_of(answer).splitlines()
+    assert message == "INVOICE_NOT_FOUND: No invoice with id INV-42."
+    assert hint == "Ask the user for the invoice number."
+    assert advice.startswith("[get_invoice failed; change the call first; request_id: ")
 
 
 @pytest.mark.parametrize("name", ["tutorial.md", "agents.md", "pytest.md"])
