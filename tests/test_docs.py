@@ -16,11 +16,12 @@ from iserror.redact import DEFAULT_RULES
 from tests import hosts
 from tests.hosts import HOST, ROOT
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def _page(name: str) -> str:
-    return (ROOT / "docs" / name).read_text()
+    (page,) = (ROOT / "docs").rglob(name)
+    return page.read_text()
 
 
 @pytest.mark.parametrize("name", iserror.__all__)
@@ -147,7 +148,7 @@ async def test_the_readme_server_runs(tmp_path: Path) -> None:
     assert advice.startswith("[get_invoice failed; change the call first; request_id: ")
 
 
-@pytest.mark.parametrize("name", ["tutorial.md", "agents.md", "pytest.md"])
+@pytest.mark.parametrize("name", ["first-guarded-server.md", "agents.md", "pytest.md"])
 def test_a_page_is_valid_python(name: str) -> None:
     """Every Python block of the page compiles."""
     for source in re.findall(r"```python\n(.*?)```", _page(name), re.DOTALL):

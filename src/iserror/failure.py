@@ -94,7 +94,7 @@ class Failure(BaseModel):
     """Say what a failed call means, in the envelope that stands in `_meta["iserror/failure"]`.
 
     Every field shows on the wire; unset ones are left out. Its codes are stable: never renamed, never
-    reused. The table is section 2 of the contract, `docs/wire-format.md` for users.
+    reused. The table is section 2 of the contract, `docs/reference/wire-format.md` for users.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
