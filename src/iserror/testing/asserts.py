@@ -10,7 +10,8 @@ from iserror.client.classify import classify
 from iserror.client.outcome import CallOutcome, ProtocolFailed, Succeeded, ToolFailed
 from iserror.failure import CODE_PATTERN, Category, Failure, Outcome, ToolFailure, safe_line
 
-# A failure's text (docs/reference/wire-format.md), behind what `mcp` puts before it where only the decorator guards the tool.
+# A failure's text (docs/reference/wire-format.md), behind what `mcp` puts before it where only the decorator guards the
+# tool.
 _TEXT: Final = re.compile(
     rf"(?:Error executing tool \S+: )?(?P<code>{CODE_PATTERN[1:-1]}): (?P<message>.+)\n(?:(?P<hint>.+)\n)?"
     r"\[(?P<tool>.*) failed; (?:(?P<again>may be repeated)(?: after (?P<wait>[0-9.e+]+) s)?|(?P<advice>.+)); "
