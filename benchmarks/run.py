@@ -1,4 +1,4 @@
-"""Measure on every host and write docs/explanation/benchmarks.md: `make bench`; `--quick` to see only that it all works.
+"""Measure on every host and write docs/explanation/benchmarks.md: `make bench`; `--quick` to see that it all works.
 
 Each host has a virtualenv of its own in .nox/bench-HOST, made with uv.
 """

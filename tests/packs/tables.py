@@ -1,4 +1,4 @@
-"""The tables of docs/reference/packs.md, out of the packs themselves: `python -m tests.packs.tables` writes them anew."""
+"""The tables of docs/reference/packs.md, from the packs: `python -m tests.packs.tables` writes them again."""
 
 from __future__ import annotations
 
