@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from pathlib import Path
@@ -154,3 +155,21 @@ async def test_the_readme_server_runs(tmp_path: Path) -> None:
     assert message == "INVOICE_NOT_FOUND: No invoice with id INV-42."
     assert hint == "Ask the user for the invoice number."
     assert advice.startswith("[get_invoice failed; change the call first; request_id: ")
+
+
+def test_old_addresses_lead_to_a_page() -> None:
+    """A redirect of the site whose page is not there, or whose old address is a page again, fails the build."""
+    (found,) = re.findall(r"^redirects = (\{.*?^\})", _page("conf.py"), re.MULTILINE | re.DOTALL)
+    redirects = ast.literal_eval(found)
+    assert redirects
+    assert [old for old in redirects if (ROOT / "docs" / f"{old}.md").exists()] == []
+    pages = {old: ROOT / "docs" / new.replace(".html", ".md") for old, new in redirects.items()}
+    assert [old for old, page in pages.items() if not page.exists()] == []
+
+
+@pytest.mark.parametrize("folder", ["tutorials", "how-to", "reference", "explanation"])
+def test_every_page_is_in_the_index_of_its_folder(folder: str) -> None:
+    """A page that its folder's index does not list fails the build."""
+    index = (ROOT / "docs" / folder / "index.md").read_text().splitlines()
+    pages = {page.stem for page in (ROOT / "docs" / folder).glob("*.md")} - {"index"}
+    assert pages - set(index) == set()

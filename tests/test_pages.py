@@ -55,7 +55,7 @@ def _evaluate(example: Example) -> None:
 
 
 def _outside_functions(tree: ast.AST) -> list[ast.AST]:
-    """Every node that is not inside a function of the block."""
+    """Return every node that is not inside a function of the block."""
     found: list[ast.AST] = []
     for node in ast.iter_child_nodes(tree):
         found.append(node)
@@ -93,14 +93,14 @@ def _guarded() -> dict[str, Any]:
 
 @asynccontextmanager
 async def _agent() -> AsyncIterator[dict[str, Any]]:
-    """A session with a server that takes payments."""
+    """Give a session with a server that takes payments."""
     server = hosts.new_server()
     ToolErrors().attach(server)
     server.tool()(pay_invoice)
     told: list[str] = []
     async with connect(server) as connection:
         yield {"session": connection.client, "tell_model": told.append, "hand_to_host": told.append}
-    assert told, "the block told the model what came of the call"
+    assert told, "the block told the model the outcome of the call"
 
 
 def pay_invoice(invoice_id: str, amount: int) -> str:
@@ -112,7 +112,7 @@ def _in_a_tool() -> dict[str, Any]:
 
 
 def _log() -> dict[str, Any]:
-    """A log folder with the call that the page looks for."""
+    """Make a log folder with the call that the page looks for."""
     Path("logs").mkdir()
     line = {"timestamp": "2026-11-30T09:14:02.118203Z", "event": "tool_failed", "code": "INTERNAL_ERROR"}
     record = {**line, "request_id": "01a22a4353fc77eab1484ce2d90293da", "schema_version": 1}
