@@ -173,6 +173,15 @@ def lint(session: nox.Session) -> None:
     session.run("pyright")
 
 
+@nox.session(tags=["tests"], python=FOUND[NEWEST])
+def docs(session: nox.Session) -> None:
+    """Build the documentation site into docs/_build/html; a warning fails the build."""
+    if NEWEST == "3.10":
+        session.skip("the documentation site needs Python 3.11 or newer")
+    session.install("-e", ".[client,redis]", "mcp>=2.3.0,<3", "--group", "docs")
+    session.run("sphinx-build", "-E", "-W", "-n", "--keep-going", "-q", "docs", "docs/_build/html")
+
+
 @nox.session
 def coverage(session: nox.Session) -> None:
     """Show the coverage of all cells together, branches included."""

@@ -1,4 +1,4 @@
-"""Measure on every host and write docs/benchmarks.md: `make bench`; `--quick` to see only that it all works.
+"""Measure on every host and write docs/explanation/benchmarks.md: `make bench`; `--quick` to see that it all works.
 
 Each host has a virtualenv of its own in .nox/bench-HOST, made with uv.
 """
@@ -221,7 +221,7 @@ def main() -> None:
     if arguments.quick or arguments.host:
         print(text)
     else:
-        (ROOT / "docs" / "benchmarks.md").write_text(text, encoding="utf-8")
+        (ROOT / "docs" / "explanation" / "benchmarks.md").write_text(text, encoding="utf-8")
 
 
 def versions(python: Path) -> str:

@@ -36,7 +36,7 @@ from tests.hosts import ROOT
 
 USER, PASSWORD = "reader", "p@ss/wörd"
 BASIC = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
-PAGE = ROOT / "docs" / "shipping.md"
+PAGE = ROOT / "docs" / "how-to" / "shipping.md"
 
 
 # --- two servers --------------------------------------------------------------------------------------------
@@ -516,7 +516,7 @@ def test_refused(log: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = log.url().replace(f":{quote(PASSWORD, '')}@", "@")
     for url, remedy in (
         (wrong, "the server refused user or password; check the url and CLICKHOUSE_PASSWORD"),
-        (log.url("?table=nothing"), "there is no such table; make it as docs/shipping.md says"),
+        (log.url("?table=nothing"), "there is no such table; make it as docs/how-to/shipping.md says"),
         (log.url().replace("/logs", "/nothing"), "there is no such database; name it in the url"),
     ):
         with pytest.raises(ClickHouseError) as caught:

@@ -254,7 +254,8 @@ async def test_proxied_server() -> None:
 
 async def test_the_pages_example_runs() -> None:
     """The first example of the documentation, with a service behind it, gives what the page says."""
-    source = (hosts.ROOT / "docs" / "partial-results.md").read_text().partition("```python\n")[2].partition("```")[0]
+    page = hosts.ROOT / "docs" / "how-to" / "partial-results.md"
+    source = page.read_text().partition("```python\n")[2].partition("```")[0]
     server = hosts.new_server()
     GUARD.attach(server)
 

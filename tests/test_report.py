@@ -726,8 +726,8 @@ def test_json() -> None:
 
 
 def test_json_keys_are_documented() -> None:
-    """Every key of the JSON form stands in docs/report.md."""
-    documented = (Path(__file__).parent.parent / "docs" / "report.md").read_text()
+    """Every key of the JSON form stands in docs/reference/report.md."""
+    documented = (Path(__file__).parent.parent / "docs" / "reference" / "report.md").read_text()
     records = [*(failed(n, fingerprint="f") for n in range(3)), crashed("a.Gone")]
 
     def keys(value: Any) -> Iterator[str]:

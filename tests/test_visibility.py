@@ -1,4 +1,4 @@
-"""Who sees what: the table of docs/redaction.md, each cell of it, over a host's own client."""
+"""Who sees what: the table of docs/explanation/redaction.md, each cell of it, over a host's own client."""
 
 from __future__ import annotations
 

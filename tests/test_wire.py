@@ -41,7 +41,7 @@ async def _all(call: hosts.Call, mode: scenarios.Mode, *, in_memory: bool = Fals
         if mode == "decorated" and scenario.text is None:
             continue  # a decorator has no say in it
         if mode == "decorated" and scenario.tool == "stray_cancel" and sys.version_info < (3, 11) and in_memory:
-            continue  # docs/hosts.md, limits: the client's own task runs the tool, and asyncio does not count
+            continue  # docs/reference/hosts.md, limits: the client's own task runs the tool, and asyncio does not count
         raw = await call(scenario.tool, scenario.arguments)
         answer = normalize(raw)
         if mode == "decorated":

@@ -17,7 +17,7 @@ PACKS = {name: getattr(iserror.packs, name) for name in _PACKS}
 
 
 def test_the_page_is_current() -> None:
-    """The tables of docs/packs.md are those of the data: else run `python -m tests.packs.tables`."""
+    """The tables of docs/reference/packs.md are those of the data: else run `python -m tests.packs.tables`."""
     text = tables.PAGE.read_text(encoding="utf-8")
     assert tables.page(text) == text
 

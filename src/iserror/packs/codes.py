@@ -2,7 +2,7 @@
 
 `upstream` is whatever the tool talks to: a web API, a database, a broker, a cloud. A pack takes these as they are, or
 with `replace` where the library knows a wait or an outcome. The outcome is that of the one request that failed.
-Categories are gRPC's; docs/packs.md has the table.
+Categories are gRPC's; docs/reference/packs.md has the table.
 """
 
 from __future__ import annotations

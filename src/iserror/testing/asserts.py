@@ -13,7 +13,8 @@ from iserror.errors.toolfailure import ToolFailure
 from iserror.errors.vocabulary import CODE_PATTERN, Category, Outcome
 from iserror.redact.speech import safe_line
 
-# A failure's text (docs/wire-format.md), behind what `mcp` puts before it where only the decorator guards the tool.
+# A failure's text (docs/reference/wire-format.md), behind what `mcp` puts before it where only the decorator guards the
+# tool.
 _TEXT: Final = re.compile(
     rf"(?:Error executing tool \S+: )?(?P<code>{CODE_PATTERN[1:-1]}): (?P<message>.+)\n(?:(?P<hint>.+)\n)?"
     r"\[(?P<tool>.*) failed; (?:(?P<again>may be repeated)(?: after (?P<wait>[0-9.e+]+) s)?|(?P<advice>.+)); "

@@ -14,7 +14,7 @@ from iserror.logs.record import printable
 
 
 def to_json(summary: Summary) -> dict[str, Any]:
-    """The summary as plain values for JSON; the keys are documented in `docs/report.md`."""
+    """The summary as plain values for JSON; the keys are documented in `docs/reference/report.md`."""
     return {
         "schema_version": 1,
         "period": {"first": _stamp(summary.first), "last": _stamp(summary.last)},
