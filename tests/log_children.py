@@ -118,7 +118,7 @@ def killed(folder: str, times: str, max_bytes: str, seed: str) -> object:
 
 def servers_killed(folder: str, times: str, max_bytes: str) -> object:
     """Fork a stdio server, call it and kill it, so many times; the id of every result that came out of it."""
-    from tests import log_server
+    from tests.servers import log_server
 
     chance, received = random.Random(7), []
     server = log_server.build(folder, max_bytes)

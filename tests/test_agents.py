@@ -31,8 +31,8 @@ from iserror.client.session import list_tools
 from tests import hosts
 from tests.hosts import IS_FASTMCP, ON_SDK_1
 
-SCRIPT = "tests/calls_server.py"
-RAW = "tests/raw_server.py"
+SCRIPT = "tests/servers/calls_server.py"
+RAW = "tests/servers/raw_server.py"
 CLIENTS = ["sdk", "fastmcp"] if IS_FASTMCP else ["sdk"]
 QUICK: dict[str, Any] = {"backoff": 0.01}
 

@@ -20,7 +20,7 @@ from iserror.testing import assert_tool_error
 from tests import hosts
 from tests.conftest import Lines
 
-SCRIPT = "tests/hostile_server.py"
+SCRIPT = "tests/servers/hostile_server.py"
 UNSURE = "it may have taken effect, check before any further call"
 
 

@@ -41,8 +41,8 @@ from iserror.problem import Group
 from iserror.testing import assert_tool_error
 from tests import hosts
 from tests.conftest import Lines
-from tests.hostile_server import DSN, SECRET, Order
 from tests.hosts import normalize
+from tests.servers.hostile_server import DSN, SECRET, Order
 
 pytestmark = pytest.mark.anyio
 

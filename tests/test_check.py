@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.checked_server import PASSWORD
 from tests.hosts import HOST, IS_FASTMCP, MCP, MODERN, ROOT, free_port, serving_http
+from tests.servers.checked_server import PASSWORD
 
-SERVER = ROOT / "tests" / "checked_server.py"
+SERVER = ROOT / "tests" / "servers" / "checked_server.py"
 
 Keys = set[tuple[str, str]]
 
@@ -97,7 +97,7 @@ def test_bare_over_stdio(tmp_path: Path) -> None:
 def test_over_http(transport: str, path: str, attach: bool) -> None:
     """Over SSE the same is found as over stdio, and over streamable HTTP nothing on a guarded server."""
     port = free_port()
-    with serving_http("tests/checked_server.py", port, *(["--attach"] if attach else []), f"--{transport}"):
+    with serving_http("tests/servers/checked_server.py", port, *(["--attach"] if attach else []), f"--{transport}"):
         keys = found(*CALLS, f"http://127.0.0.1:{port}/{path}")
     assert keys == (set() if attach else EVERYWHERE | OF_BODIES[HOST])
 
@@ -144,7 +144,7 @@ def test_a_tool_that_blocks_its_loop(tmp_path: Path) -> None:
 
 # --- coverage ------------------------------------------------------------------------------------------------
 
-COVERED = ROOT / "tests" / "covered_server.py"
+COVERED = ROOT / "tests" / "servers" / "covered_server.py"
 
 
 def gaps(factory: str) -> list[tuple[str, str, str]]:

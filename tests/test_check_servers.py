@@ -20,9 +20,9 @@ from iserror.check.checks.arguments import broken
 from iserror.check.finding import CHECKS, Finding
 from iserror.check.target import parse
 from iserror.check.wire import CannotRunError, safe_url
-from tests.bad_server import SECRET
-from tests.checked_server import PASSWORD
 from tests.hosts import ROOT
+from tests.servers.bad_server import SECRET
+from tests.servers.checked_server import PASSWORD
 from tests.test_check import SERVER
 
 
@@ -35,7 +35,7 @@ def main(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
     return (code, *capsys.readouterr())
 
 
-BAD = str(ROOT / "tests" / "bad_server.py")
+BAD = str(ROOT / "tests" / "servers" / "bad_server.py")
 
 
 def test_a_server_that_ends_in_a_call() -> None:
@@ -267,7 +267,7 @@ def test_misuse(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) 
 
 def test_a_coroutine_that_makes_a_server() -> None:
     """A factory may be a coroutine, and a module is found from the working directory."""
-    assert parse("tests.checked_server:attached_later").server.name == "checked"
+    assert parse("tests.servers.checked_server:attached_later").server.name == "checked"
 
 
 def test_targets_are_shown_without_credentials() -> None:

@@ -26,9 +26,9 @@ from iserror.testing import assert_tool_error
 from tests import hosts
 from tests.conftest import Lines
 from tests.hosts import HOST, Context, failure_of, in_memory, new_server, text_of, types
-from tests.idempotent_server import Effects, PaymentLost, add_tools, error_map
+from tests.servers.idempotent_server import Effects, PaymentLost, add_tools, error_map
 
-SCRIPT = "tests/idempotent_server.py"
+SCRIPT = "tests/servers/idempotent_server.py"
 pytestmark = pytest.mark.anyio
 
 

@@ -18,10 +18,10 @@ from iserror import ToolErrors, ToolFailure
 from iserror.idempotency import Idempotency, RedisStore
 from tests import hosts
 from tests.hosts import RawStdio, text_of
-from tests.idempotent_server import Effects
-from tests.redis_server import RedisServer
+from tests.servers.idempotent_server import Effects
+from tests.servers.redis_server import RedisServer
 
-SCRIPT = "tests/idempotent_server.py"
+SCRIPT = "tests/servers/idempotent_server.py"
 pytestmark = pytest.mark.anyio
 
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, SecretStr
 
 from iserror import ToolErrors, ToolFailure
 from iserror.idempotency import Idempotency, IdempotencyStore, MemoryStore, RedisStore, record, scope
-from tests.redis_server import RedisServer
+from tests.servers.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
 A, B, C = "a" * 32, "b" * 32, "c" * 32

@@ -42,14 +42,15 @@ from iserror.failure import Failure
 from iserror.logs import chain
 from iserror.logs.sink import FileSink
 from iserror.problem import Group
-from tests import hosts, injected_server
+from tests import hosts
 from tests.conftest import Lines
 from tests.hosts import HOST, IS_FASTMCP, ROOT, ProtocolError, ToolError
-from tests.injected_server import PAGED, RAN, attached, billing, decorated, small, tool_objects
+from tests.servers import injected_server
+from tests.servers.injected_server import PAGED, RAN, attached, billing, decorated, small, tool_objects
 
 pytestmark = pytest.mark.timeout(120)
 
-SERVER = ROOT / "tests" / "injected_server.py"
+SERVER = ROOT / "tests" / "servers" / "injected_server.py"
 # What is tried with every tool of an attached guard.
 ALWAYS = {
     "crash",
@@ -511,7 +512,9 @@ def test_exit_codes(command: Callable[..., int], capsys: pytest.CaptureFixture[s
     capsys.readouterr()
     assert command("--format", "github", leaking) == 1
     shown = capsys.readouterr().out
-    assert shown.startswith("::error file=tests/injected_server.py,title=iserror inject.leak::do: password of a DSN")
+    assert shown.startswith(
+        "::error file=tests/servers/injected_server.py,title=iserror inject.leak::do: password of a DSN"
+    )
     for arguments, said in (
         ([f"{SERVER}:bare"], "no tool has a guard: use guard.attach(server), and check again"),
         (["--", "true"], "faults are injected in memory only: name a server as module:object or file.py:object"),

@@ -35,7 +35,7 @@ def test_server_is_killed(tmp_path: Path) -> None:
     """Every result that a client received from a server before it was killed is in the log, with all its lines."""
     folder = tmp_path / "logs"
     received, _ = run("servers_killed", folder, scaled(20), 3_000)
-    with hosts.RawStdio("tests/log_server.py", str(folder), "3000") as raw:
+    with hosts.RawStdio("tests/servers/log_server.py", str(folder), "3000") as raw:
         received += [of_answer(raw.call("fail", {"number": number})) for number in range(7)]
     assert len(received) > scaled(20) * 5
     found = ids_of(logs.records(folder))
@@ -237,7 +237,9 @@ async def test_counted_with_retries(lines: Lines) -> None:
 @needs_posix
 def test_cases_c06_c31_c32_c36(tmp_path: Path) -> None:
     """C06, C31, C32, C36: over stdio stdout is the protocol; each failure, an exit too, has one line under its id."""
-    with hosts.RawStdio("tests/hostile_server.py", "--log", str(tmp_path / "logs"), "--signs", str(tmp_path)) as raw:
+    with hosts.RawStdio(
+        "tests/servers/hostile_server.py", "--log", str(tmp_path / "logs"), "--signs", str(tmp_path)
+    ) as raw:
         answers = [raw.call("talk"), raw.call("fail", {"kind": "__str__ raises exit"}), raw.call("fail", {"kind": "?"})]
         answers.append(raw.call("succeed"))
         assert raw.noise == []

@@ -22,10 +22,10 @@ from iserror.logs.sink import FileSink
 from iserror.problem import Group
 from tests import hosts
 from tests.conftest import Lines
-from tests.hostile_server import DSN, SECRET
 from tests.hosts import protocol_error
+from tests.servers.hostile_server import DSN, SECRET
 
-SCRIPT = "tests/hostile_server.py"
+SCRIPT = "tests/servers/hostile_server.py"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
 

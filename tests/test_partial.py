@@ -22,13 +22,13 @@ from iserror.testing import assert_tool_error
 from tests import hosts, scenarios
 from tests.conftest import Lines
 from tests.hosts import HOST, IS_FASTMCP, ON_SDK_1, Context, normalize
-from tests.partial_server import Receipt, build, pay
 from tests.scenarios import DSN, MODES, SECRET, error_map
+from tests.servers.partial_server import Receipt, build, pay
 from tests.test_properties import UNSEEN, quick
 
 pytestmark = pytest.mark.anyio
 
-SCRIPT = "tests/partial_server.py"
+SCRIPT = "tests/servers/partial_server.py"
 GUARD = ToolErrors(error_map())
 C35 = {"ids": ["INV-1", "gone", "INV-3"]}
 C35_SUMMARY = (

@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 from iserror import ErrorMap, Failure, Redactor, Rule, ToolErrors, ToolFailure, configure_redaction
 from iserror.logs.chain import State
 from iserror.problem import Group
-from tests import hostile_server, hosts
-from tests.hostile_server import DSN, HOSTILE, SECRET, Halt, Mapped
+from tests import hosts
+from tests.servers import hostile_server
+from tests.servers.hostile_server import DSN, HOSTILE, SECRET, Halt, Mapped
 
-SCRIPT = "tests/hostile_server.py"
+SCRIPT = "tests/servers/hostile_server.py"
 # Zero-width and bidirectional characters.
 UNSEEN = re.compile("[\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 ANY_TEXT = st.text(st.characters(), max_size=120)

@@ -11,10 +11,10 @@ import pytest
 from iserror import ErrorMap, ToolErrors
 from tests import hosts
 from tests.conftest import Lines
-from tests.hostile_server import DSN, SECRET
 from tests.hosts import Context, ProtocolError, normalize, protocol_error
+from tests.servers.hostile_server import DSN, SECRET
 
-SCRIPT = "tests/hostile_server.py"
+SCRIPT = "tests/servers/hostile_server.py"
 CRASH = "The tool failed because of an error on the server."
 UNSURE = "it may have taken effect, check before any further call"
 IDS = {"iserror/request_id": "<id>"}

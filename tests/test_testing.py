@@ -20,8 +20,9 @@ from iserror import ToolErrors, ToolFailure, configure_logging
 from iserror.client import OutcomeUnknown, ProtocolFailed, Succeeded, ToolFailed
 from iserror.testing import Connection, assert_no_leak, assert_protocol_error, assert_tool_error, connect
 from iserror.testing.asserts import _of_text
-from tests import checked_server, hosts, scenarios
+from tests import hosts, scenarios
 from tests.conftest import Lines
+from tests.servers import checked_server
 
 HINT = "Use one of: INV-1, INV-2."
 SECRET = scenarios.SECRET

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-if str(Path(__file__).parent.parent) not in sys.path:
-    sys.path.insert(0, str(Path(__file__).parent.parent))
+if str(Path(__file__).parents[2]) not in sys.path:
+    sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from iserror import ErrorMap, ToolErrors
 from tests import hosts

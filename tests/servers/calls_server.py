@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent.parent))
+    sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pydantic import BaseModel
 
