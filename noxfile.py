@@ -43,26 +43,40 @@ HOSTS = {
 # What knows no host is tested on one, on the oldest and the newest Python.
 HOSTLESS_ON = "mcp2"
 HOSTLESS = [
-    "test_tool_caller",
-    "test_redact",
-    "test_redaction_corpus",
-    "test_log_reading",
-    "test_log_writing",
-    "test_report",
-    "test_clickhouse",
-    "test_idempotency_redis",
-    "test_idempotency_stores",
-    "test_check_servers",
+    "client/test_tool_caller",
+    "redact/test_redact",
+    "redact/test_redaction_corpus",
+    "logs/test_log_reading",
+    "logs/test_log_writing",
+    "logs/test_report",
+    "logs/test_clickhouse",
+    "idempotency/test_redis",
+    "idempotency/test_stores",
+    "check/test_servers",
     "test_examples",  # tests/interop has the example on every host
 ]
 # What starts many servers is tested where hosts differ, and SDKs: the newest of each host, the lowest of each SDK.
-AT_THE_ENDS = ["test_agents", "test_idempotency", "test_pytest_plugin"]
+AT_THE_ENDS = ["client/test_agents", "idempotency/test_idempotency", "testing/test_pytest_plugin"]
 LOWEST_SDKS = ["mcp1-low", "mcp2-low"]
 # What takes longest, on the newest Python.
-ON_THE_NEWEST = ["test_check", "test_check_servers", "test_examples", "test_idempotency_redis", "test_report"]
+ON_THE_NEWEST = [
+    "check/test_check",
+    "check/test_servers",
+    "test_examples",
+    "idempotency/test_redis",
+    "logs/test_report",
+]
 
 # The Pythons between test what a Python can change: not what every process does alike.
-BETWEEN = ["test_log_calls", "test_logs", "test_imports", "test_partial", "test_protocol", "test_wire", "test_catalog"]
+BETWEEN = [
+    "logs/test_log_calls",
+    "logs/test_logs",
+    "test_imports",
+    "errors/test_partial",
+    "layers/test_protocol",
+    "layers/test_wire",
+    "cli/test_catalog",
+]
 
 # tests/interop has a session of its own: the newest of each host, on the newest Python. The conformance suite needs
 # Node 22, which few machines have: everybody takes this one, from the package index.

@@ -39,9 +39,9 @@ from iserror import (
 )
 from iserror.problem import Group
 from iserror.testing import assert_tool_error
-from tests import hosts
 from tests.conftest import Lines
-from tests.hosts import normalize
+from tests.helpers import hosts
+from tests.helpers.hosts import normalize
 from tests.servers.hostile_server import DSN, SECRET, Order
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ import iserror
 from iserror import ErrorMap, Failure, ToolErrors, client, logs, testing
 from iserror.errormap import BUILT_IN
 from iserror.redact import DEFAULT_RULES
-from tests.hosts import HOST, ROOT
+from tests.helpers.hosts import HOST, ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from iserror.testing import assert_tool_error
-from tests import hosts
-from tests.hosts import HOST, ROOT, normalize
+from tests.helpers import hosts
+from tests.helpers.hosts import HOST, ROOT, normalize
 
 SERVER = f"examples/billing/server_{HOST}.py"
 

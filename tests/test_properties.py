@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from iserror import ErrorMap, Failure, Redactor, Rule, ToolErrors, ToolFailure, configure_redaction
 from iserror.logs.chain import State
 from iserror.problem import Group
-from tests import hosts
+from tests.helpers import hosts
 from tests.servers import hostile_server
 from tests.servers.hostile_server import DSN, HOSTILE, SECRET, Halt, Mapped
 

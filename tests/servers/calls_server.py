@@ -18,7 +18,7 @@ if __name__ == "__main__":
 from pydantic import BaseModel
 
 from iserror import ErrorMap, ToolErrors, ToolFailure, configure_logging
-from tests.hosts import annotations, new_server, protocol_error
+from tests.helpers.hosts import annotations, new_server, protocol_error
 
 
 class Busy(Exception):

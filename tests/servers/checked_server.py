@@ -21,7 +21,7 @@ if __name__ == "__main__":
 from pydantic import BaseModel, Field
 
 from iserror import ToolErrors
-from tests import hosts
+from tests.helpers import hosts
 
 PASSWORD = "hunter2" + "hunter2"
 DSN = "postgres" + f"://app:{PASSWORD}@10.0.0.9/prod"

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic.errors import PydanticUserError
 
 from iserror import ErrorMap, ToolErrors
-from tests import hosts
+from tests.helpers import hosts
 
 if hosts.IS_FASTMCP:
     from fastmcp.utilities.types import Image

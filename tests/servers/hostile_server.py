@@ -23,7 +23,7 @@ from pydantic import BaseModel
 
 from iserror import ErrorMap, ToolErrors, ToolFailure, configure_logging
 from iserror.problem import Group
-from tests.hosts import HOST, IS_FASTMCP, ToolError, new_server
+from tests.helpers.hosts import HOST, IS_FASTMCP, ToolError, new_server
 
 SECRET = "swordfish" + "-7Qx" + "9Lm" * 4
 DSN = f"postgres://app:{SECRET}@10.0.0.9/prod"

@@ -22,7 +22,7 @@ from pydantic import BaseModel
 
 from iserror import ErrorMap, ToolErrors, ToolFailure, configure_logging
 from iserror.idempotency import Idempotency, MemoryStore, RedisStore
-from tests.hosts import (
+from tests.helpers.hosts import (
     HOST,
     IS_FASTMCP,
     TextContent,

@@ -15,7 +15,7 @@ if str(Path(__file__).parents[2]) not in sys.path:
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from iserror import ErrorMap, ToolErrors
-from tests import hosts
+from tests.helpers import hosts
 
 RAN: list[str] = []
 PAGED: list[BaseException] = []

@@ -15,7 +15,7 @@ if __name__ == "__main__":
 import structlog
 
 from iserror import ToolErrors, configure_logging
-from tests.hosts import IS_FASTMCP, new_server
+from tests.helpers.hosts import IS_FASTMCP, new_server
 
 
 def build(folder: str, max_bytes: str) -> Any:

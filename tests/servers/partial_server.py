@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from iserror import Batch, PartialResult, ToolErrors
 from tests import scenarios
-from tests.hosts import new_server
+from tests.helpers.hosts import new_server
 
 
 class Receipt(BaseModel):

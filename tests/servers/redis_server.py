@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hosts import free_port
+from tests.helpers.hosts import free_port
 
 
 def _binary() -> str | None:

@@ -1,0 +1,1064 @@
+"""Idempotency keys on every host: what a repeat gets, that the body runs once, and who shares a key."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from iserror import ToolErrors, ToolFailure, current_call
+from iserror.idempotency import Entry, Idempotency, IdempotencyStore, MemoryStore
+from iserror.testing import assert_tool_error
+from tests.conftest import Lines
+from tests.helpers import hosts
+from tests.helpers.hosts import HOST, Context, failure_of, in_memory, new_server, text_of, types
+from tests.servers.idempotent_server import Effects, PaymentLost, add_tools, error_map
+
+SCRIPT = "tests/servers/idempotent_server.py"
+pytestmark = pytest.mark.anyio
+
+
+class Served:
+    """A server of this host in memory, its tools and effects."""
+
+    def __init__(self, folder: Path, *, attached: bool = True, **settings: Any) -> None:
+        self.settings = Idempotency(**settings)
+        # `MCPServer` without a guard hands a sync tool nothing by which stdio and HTTP could be told apart.
+        self.hides = () if attached or HOST != "mcp2" else ("pay_sync",)
+        self.guard = ToolErrors(error_map(), idempotency=self.settings)
+        self.server = new_server("payments")
+        self.effects = Effects(folder / "effects")
+        add_tools(self.server, self.guard, self.effects)
+        if attached:
+            self.guard.attach(self.server)
+
+
+@pytest.fixture(params=[True, False], ids=["attached", "decorated"])
+def served(request: pytest.FixtureRequest, tmp_path: Path) -> Served:
+    return Served(tmp_path, attached=request.param)
+
+
+@pytest.fixture
+def attached(tmp_path: Path) -> Served:
+    return Served(tmp_path)
+
+
+def mine(store: IdempotencyStore | None = None, **settings: Any) -> Idempotency:
+    """Settings for calls in process, where no host tells who is calling."""
+    return Idempotency(store, subject=lambda: "me", **settings)
+
+
+def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Whether two answers are equal but for their ids."""
+    return hosts.normalize(first) == hosts.normalize(second)
+
+
+# --- results -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tool", ["pay", "pay_sync"])
+async def test_a_repeat_gets_the_first_result(tool: str, served: Served) -> None:
+    """A call repeated with its key gives the same answer to the last field, and its body has run once."""
+    async with in_memory(served.server) as call:
+        first = await call(tool, {"amount": 5, "key": "k"})
+        if tool in served.hides:
+            assert "IDEMPOTENCY_UNAUTHENTICATED" in text_of(first)
+            return
+        again = [await call(tool, {"amount": 5, "key": "k"}) for _ in range(3)]
+        assert all(same(first, answer) for answer in again)
+        assert json.loads(text_of(first)) == {"amount": 5, "run": 1}
+        assert served.effects.all() == [f"{tool} 5"]
+
+
+async def test_without_a_key_it_is_a_plain_write(served: Served) -> None:
+    """Without a key, and with null for one, each call runs."""
+    async with in_memory(served.server) as call:
+        for arguments in ({"amount": 5}, {"amount": 5, "key": None}, {"amount": 5}):
+            await call("pay", arguments)
+    assert len(served.effects.all()) == 3
+
+
+KINDS = ["none", "text", "dict", "blocks", "result", "host_result"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_every_form_of_a_result_is_repeated(kind: str, served: Served) -> None:
+    """Whatever form a tool gives its result in, the repeat's is JSON-equal."""
+    async with in_memory(served.server) as call:
+        first = await call("give", {"kind": kind, "key": "k"})
+        assert first["result"].get("isError") is not True
+        assert same(first, await call("give", {"kind": kind, "key": "k"}))
+    assert len(served.effects.all()) == 1
+
+
+async def test_a_result_that_json_would_change_is_not_kept(attached: Served) -> None:
+    """Content blocks inside of other data, which a host would show otherwise when rebuilt, are not kept."""
+    async with in_memory(attached.server) as call:
+        first = await call("give", {"kind": "mixed", "key": "k"})
+        assert [block["text"] for block in first["result"]["content"]] == ["one", "two"]
+        assert_tool_error(await call("give", {"kind": "mixed", "key": "k"}), code="RESULT_NOT_KEPT")
+    assert len(attached.effects.all()) == 1
+
+
+async def test_a_result_that_is_too_large_is_not_kept(served: Served) -> None:
+    """Of a result above the limit a repeat learns that the call took effect, and nothing runs again."""
+    async with in_memory(served.server) as call:
+        await call("give", {"kind": "huge", "key": "k"})
+        again = await call("give", {"kind": "huge", "key": "k"})
+    assert "RESULT_NOT_KEPT: An earlier call with this idempotency key took effect." in text_of(again)
+    assert "it took effect, check before any further call" in text_of(again)
+    assert len(served.effects.all()) == 1
+
+
+# --- failures ----------------------------------------------------------------------------------------------------
+
+AGAIN = {
+    "unknown": ("PAYMENT_UNKNOWN", "unknown"),
+    "partial": ("HALF_DONE", "partial"),
+    "applied": ("SENT_ONCE", "applied"),
+    "crash": ("INTERNAL_ERROR", "unknown"),
+}
+
+
+@pytest.mark.parametrize("kind", list(AGAIN))
+async def test_a_failure_that_may_have_had_an_effect_is_repeated(kind: str, attached: Served, lines: Lines) -> None:
+    """It comes again in the same words under its own id, and is not retryable, though entry and effect allow it."""
+    async with in_memory(attached.server) as call:
+        first = await call("fail", {"kind": kind, "key": "k"})
+        again = await call("fail", {"kind": kind, "key": "k"})
+    assert same(first, again)
+    code, outcome = AGAIN[kind]
+    failure = failure_of(again)
+    assert (failure["code"], failure["outcome"], failure["retryable"]) == (code, outcome, False)
+    assert failure["request_id"] != failure_of(first)["request_id"]
+    assert "/srv/secret" not in json.dumps(again)
+    assert len(attached.effects.all()) == 1
+    _, line = lines.read()
+    assert line["first_request_id"] == failure_of(first)["request_id"]
+    assert line["request_id"] == failure["request_id"]
+
+
+@pytest.mark.parametrize("kind", ["not_applied", "refused", "elicitation"])
+async def test_what_applied_nothing_releases_the_key(kind: str, attached: Served) -> None:
+    """After a failure that applied nothing, or a question to the client, the next call with the key runs."""
+    async with in_memory(attached.server) as call:
+        first = await call("fail", {"kind": kind, "key": "k"})
+        again = await call("fail", {"kind": kind, "key": "k"})
+    assert same(first, again)
+    assert len(attached.effects.all()) == 2
+    if kind == "not_applied":
+        assert_tool_error(first, retryable=True)
+
+
+async def test_a_protocol_error_of_unknown_outcome_is_not_run_again(attached: Served) -> None:
+    """A JSON-RPC error raised on purpose may have had an effect: its key reads as unknown."""
+    async with in_memory(attached.server) as call:
+        first = await call("fail", {"kind": "protocol", "key": "k"})
+        again = await call("fail", {"kind": "protocol", "key": "k"})
+    assert first["error"]["code"] == -32001
+    assert_tool_error(again, code="OUTCOME_UNKNOWN", retryable=False)
+    assert len(attached.effects.all()) == 1
+
+
+@pytest.mark.parametrize("kind", ["error", "host_error"])
+async def test_a_returned_error_is_a_failure(kind: str, attached: Served) -> None:
+    """An error result that the tool returned is kept as a failure of unknown outcome."""
+    async with in_memory(attached.server) as call:
+        first = await call("give", {"kind": kind, "key": "k"})
+        again = await call("give", {"kind": kind, "key": "k"})
+    assert_tool_error(first, code="RETURNED_ERROR")
+    assert same(first, again)
+    assert len(attached.effects.all()) == 1
+
+
+async def test_a_returned_error_that_applied_nothing(attached: Served) -> None:
+    """A returned error whose envelope says that nothing was applied releases the key."""
+    async with in_memory(attached.server) as call:
+        for _ in range(2):
+            assert_tool_error(await call("give", {"kind": "upstream", "key": "k"}), code="TOO_EARLY")
+    assert len(attached.effects.all()) == 2
+
+
+async def test_what_a_server_behind_said_is_passed_on_again() -> None:
+    """A failure of another server that the tool passed on comes again with its envelope and its `_meta`."""
+    guard, server, runs = ToolErrors(), new_server(), []  # type: ignore[var-annotated]
+    envelope = {
+        "code": "BANK_DOWN",
+        "message": "Bank.",
+        "retryable": True,
+        "retry_after": 3.0,
+        "outcome": "unknown",
+        "category": "unavailable",
+        "tool": "theirs",
+        "request_id": "0" * 32,
+    }
+
+    @server.tool()
+    @guard(idempotency_key="key")
+    async def pay(key: str):  # type: ignore[no-untyped-def]
+        runs.append(key)
+        return hosts.error_result("BANK_DOWN: Bank.", meta={"iserror/failure": envelope, "mine": 1})
+
+    guard.attach(server)
+    async with in_memory(server) as call:
+        first, again = [await call("pay", {"key": "k"}) for _ in range(2)]
+    assert first == again
+    assert (failure_of(again)["tool"], failure_of(again)["retryable"]) == ("theirs", False)
+    assert again["result"]["_meta"]["mine"] == 1
+    assert len(runs) == 1
+
+
+async def test_a_converted_error_is_a_failure(tmp_path: Path) -> None:
+    """With `returned_errors="convert"` a text that reads like an error is kept as that failure."""
+    guard, runs = ToolErrors(returned_errors="convert"), []
+    server = new_server()
+
+    @server.tool()
+    @guard(idempotency_key="key")
+    async def pay(key: str) -> str:
+        runs.append(key)
+        return "Error: the bank is closed"
+
+    guard.attach(server)
+    async with in_memory(server) as call:
+        first, again = [await call("pay", {"key": "k"}) for _ in range(2)]
+    assert_tool_error(first, code="RETURNED_ERROR")
+    assert same(first, again)
+    assert len(runs) == 1
+
+
+async def test_other_arguments_are_refused(served: Served) -> None:
+    """A key used with other arguments fails before the body runs, and the first result is still there."""
+    async with in_memory(served.server) as call:
+        first = await call("pay", {"amount": 5, "key": "k"})
+        other = await call("pay", {"amount": 6, "key": "k"})
+        assert "IDEMPOTENCY_KEY_REUSED: " in text_of(other)
+        assert "change the call first" in text_of(other)
+        assert same(first, await call("pay", {"amount": 5, "key": "k"}))
+    assert served.effects.all() == ["pay 5"]
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "a\nb", "\u202ea"])
+async def test_a_malformed_key_is_an_argument_error(key: str, attached: Served) -> None:
+    """A key that is empty, too long or not printable fails like any argument that does not fit, in the same channel."""
+    async with in_memory(attached.server) as call:
+        answer = await call("pay", {"amount": 5, "key": key})
+    failure = failure_of(answer)
+    assert failure["code"] == "INVALID_ARGUMENTS"
+    assert failure["message"] == "key: must be a text of 1 to 255 printable characters"
+    assert attached.effects.all() == []
+
+
+async def test_tools_do_not_share_a_key(served: Served) -> None:
+    """The same key in two tools is two keys."""
+    async with in_memory(served.server) as call:
+        await call("pay", {"amount": 5, "key": "k"})
+        await call("give", {"kind": "none", "key": "k"})
+    assert served.effects.all() == ["pay 5", "give none"]
+
+
+async def test_a_replay_is_one_line_of_its_call(attached: Served, lines: Lines) -> None:
+    """A repeated success is logged with the first call's id, at info level."""
+    async with in_memory(attached.server) as call:
+        await call("pay", {"amount": 5, "key": "k"})
+        await call("pay", {"amount": 5, "key": "k"})
+    (line,) = lines.read()
+    assert (line["event"], line["level"], line["tool"]) == ("idempotent_replay", "info", "pay")
+    assert line["first_request_id"] != line["request_id"]
+
+
+async def test_a_host_s_context_is_no_argument(tmp_path: Path) -> None:
+    """What the host injects differs in each call and does not make its arguments other ones."""
+    guard, runs = ToolErrors(), []
+    server = new_server()
+
+    @server.tool()
+    @guard(idempotency_key="key")
+    async def pay(ctx: Context, key: str) -> str:
+        runs.append(ctx)
+        return "paid"
+
+    guard.attach(server)
+    async with in_memory(server) as call:
+        first, again = [await call("pay", {"key": "k"}) for _ in range(2)]
+    assert same(first, again)
+    assert len(runs) == 1
+
+
+@pytest.mark.skipif(HOST == "mcp1", reason="mcp 1.x injects nothing but its context")
+async def test_a_dependency_is_no_argument() -> None:
+    """What fastmcp's `Depends` or mcp 2.x's `Resolve` makes anew for each call does not count."""
+    guard, runs = ToolErrors(), []
+    server = new_server()
+
+    async def pay(key: str, session: Any) -> str:
+        runs.append(session)
+        return "paid"
+
+    if hosts.IS_FASTMCP:
+        from fastmcp.dependencies import Depends
+
+        pay.__defaults__ = (Depends(object),)
+        pay.__annotations__ = {"key": str, "session": object, "return": str}
+    else:
+        from mcp.server.mcpserver import Resolve
+
+        def made() -> dict[str, float]:
+            return {"now": time.monotonic()}
+
+        pay.__annotations__ = {"key": str, "session": Annotated[dict[str, float], Resolve(made)], "return": str}
+    server.tool()(guard(idempotency_key="key")(pay))
+    guard.attach(server)
+    async with in_memory(server) as call:
+        first, again = [await call("pay", {"key": "k"}) for _ in range(2)]
+    assert text_of(first) == text_of(again) == "paid"
+    assert len(runs) == 1
+
+
+@pytest.mark.skipif(hosts.ON_SDK_1, reason="only the newest revision has input-required results")
+async def test_a_question_to_the_client_releases_the_key() -> None:
+    """An input-required result ends no call: the client's next one, with its answer, runs."""
+    guard, runs = ToolErrors(), []
+    server = new_server()
+
+    async def greet(ctx: Any, key: str) -> Any:
+        runs.append(key)
+        if ctx.input_responses:
+            return "hello"
+        schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+        form = types.ElicitRequestFormParams(message="Your name?", requested_schema=schema)
+        return types.InputRequiredResult(input_requests={"q": types.ElicitRequest(params=form)}, request_state="s")
+
+    greet.__annotations__ = {"ctx": Context, "key": str, "return": str | types.InputRequiredResult}
+    server.tool()(guard(idempotency_key="key")(greet))
+    guard.attach(server)
+
+    async def answer(*_: Any) -> Any:
+        if hosts.IS_FASTMCP:
+            from fastmcp.client.elicitation import ElicitResult
+
+            return ElicitResult(action="accept", content={"name": "Ann"})
+        return types.ElicitResult(action="accept", content={"name": "Ann"})
+
+    name = "elicitation_handler" if hosts.IS_FASTMCP else "elicitation_callback"
+    async with in_memory(server, **{name: answer}) as call:
+        first, again = [await call("greet", {"key": "k"}) for _ in range(2)]
+    assert text_of(first) == text_of(again) == "hello"
+    assert len(runs) == 2
+
+
+async def test_a_guard_above_the_host_s_decorator() -> None:
+    """A key declared above the host's decorator, which has the bare function, counts on a server with the guard."""
+    guard, runs = ToolErrors(), []
+    server = new_server()
+
+    async def pay(key: str) -> str:
+        runs.append(key)
+        return "paid"
+
+    server.tool()(pay)
+    guard(idempotency_key="key")(pay)
+    guard.attach(server)
+    async with in_memory(server) as call:
+        first, again = [await call("pay", {"key": "k"}) for _ in range(2)]
+    assert same(first, again)
+    assert len(runs) == 1
+
+
+async def test_a_wrapper_round_a_guarded_function() -> None:
+    """A decorator between host and guard sees each call, and the key is asked for once."""
+    guard, runs, seen = ToolErrors(), [], []
+    server = new_server()
+
+    @guard(idempotency_key="key")
+    async def pay(key: str) -> str:
+        runs.append(key)
+        return "paid"
+
+    @functools.wraps(pay)
+    async def wrapped(*args: Any, **kwargs: Any) -> Any:
+        seen.append(kwargs)
+        return await pay(*args, **kwargs)
+
+    server.tool()(wrapped)
+    guard.attach(server)
+    async with in_memory(server) as call:
+        first, again = [await call("pay", {"key": "k"}) for _ in range(2)]
+    assert same(first, again)
+    assert (len(seen), len(runs)) == (2, 1)
+
+
+# --- concurrency -------------------------------------------------------------------------------------------------
+
+
+async def test_duplicates_wait_for_the_first(served: Served) -> None:
+    """Calls that come while the first runs get its result, and the body runs once."""
+    answers: list[dict[str, Any]] = []
+    async with in_memory(served.server) as call, anyio.create_task_group() as group:
+
+        async def one() -> None:
+            answers.append(await call("pay", {"amount": 5, "key": "k", "hold": 0.3}))
+
+        for _ in range(6):
+            group.start_soon(one)
+    assert len(answers) == 6
+    assert all(same(answers[0], answer) for answer in answers)
+    assert served.effects.all() == ["pay 5"]
+
+
+async def test_a_duplicate_does_not_wait_for_ever(tmp_path: Path) -> None:
+    """After `wait` seconds a duplicate fails retryably; the repeat that it allows gets the result."""
+    served = Served(tmp_path, wait=0.1)
+    arguments = {"amount": 5, "key": "k", "hold": 1.0}
+    async with in_memory(served.server) as call, anyio.create_task_group() as group:
+        group.start_soon(call, "pay", arguments)
+        while not served.effects.all():
+            await anyio.sleep(0.01)
+        early = failure_of(await call("pay", arguments))
+        assert (early["code"], early["retryable"], early["outcome"]) == ("IDEMPOTENCY_KEY_IN_USE", True, "not_applied")
+        await anyio.sleep(1.2)
+        assert json.loads(text_of(await call("pay", arguments))) == {"amount": 5, "run": 1}
+    assert served.effects.all() == ["pay 5"]
+
+
+async def test_a_waiter_runs_when_the_first_applied_nothing() -> None:
+    """When the first call releases the key, exactly one of those that wait runs, and the others get its result."""
+    guard, runs = ToolErrors(idempotency=mine()), []
+
+    @guard(idempotency_key="key")
+    async def pay(key: str) -> int:
+        runs.append(key)
+        run = len(runs)
+        await anyio.sleep(0.1)
+        if run == 1:
+            raise ToolFailure("NOT_YET", "Not yet.", outcome="not_applied")
+        return run
+
+    results: list[object] = []
+
+    async def one() -> None:
+        try:
+            results.append(await pay("k"))
+        except ToolFailure as exc:
+            results.append(exc.code)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(5):
+            group.start_soon(one)
+    assert sorted(map(str, results)) == ["2", "2", "2", "2", "NOT_YET"]
+    assert len(runs) == 2
+
+
+async def test_a_cancelled_waiter_leaves_at_once() -> None:
+    """Cancelling a call that waits for a key ends it now, and the first call keeps the key."""
+    guard, runs = ToolErrors(idempotency=mine()), []
+
+    @guard(idempotency_key="key")
+    async def pay(key: str) -> int:
+        runs.append(key)
+        await anyio.sleep(0.5)
+        return len(runs)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(pay, "k")
+        await anyio.sleep(0.05)
+        started = time.monotonic()
+        with anyio.move_on_after(0.05):
+            await pay("k")
+        assert time.monotonic() - started < 0.3
+        assert await pay("k") == 1
+    assert len(runs) == 1
+
+
+@pytest.mark.parametrize("how", ["scope", "task", "timeout"])
+async def test_a_body_that_was_stopped_is_unknown(how: str) -> None:
+    """A call that was cancelled or timed out in its body never runs again, and a repeat says why."""
+    guard, runs = ToolErrors(idempotency=mine()), []
+
+    @guard(idempotency_key="key", timeout=0.1 if how == "timeout" else None)
+    async def pay(key: str) -> None:
+        runs.append(key)
+        await anyio.sleep(30)
+
+    if how == "scope":
+        with anyio.move_on_after(0.1):
+            await pay("k")
+    elif how == "task":
+        task = asyncio.create_task(pay("k"))
+        await anyio.sleep(0.1)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    else:
+        with pytest.raises(ToolFailure) as stopped:
+            await pay("k")
+        assert (stopped.value.code, stopped.value.retryable) == ("TIMEOUT", False)
+    with pytest.raises(ToolFailure) as again:
+        await pay("k")
+    assert (again.value.code, again.value.outcome, again.value.retryable) == ("OUTCOME_UNKNOWN", "unknown", False)
+    assert len(runs) == 1
+
+
+def test_a_body_that_the_client_cancelled_is_unknown(tmp_path: Path) -> None:
+    """A call that its client cancelled while the body ran never runs again."""
+    effects = Effects(tmp_path / "effects")
+    arguments = {"amount": 5, "key": "k", "hold": 30}
+    with hosts.RawStdio(SCRIPT, "--effects", str(effects.file)) as raw:
+        raw.send({"method": "tools/call", "params": {"name": "pay", "arguments": arguments}, "id": 1_000})
+        while not effects.all():
+            time.sleep(0.01)
+        raw.send({"method": "notifications/cancelled", "params": {"requestId": 1_000}})
+        answer = raw.call("pay", arguments)
+    assert_tool_error(answer, code="OUTCOME_UNKNOWN")
+    assert effects.all() == ["pay 5"]
+
+
+class Slow(MemoryStore):
+    """A store whose claims take a while."""
+
+    async def claim(self, *arguments: Any) -> Entry:
+        await asyncio.sleep(0.2)
+        return await super().claim(*arguments)
+
+
+async def test_cancelled_before_the_body_began() -> None:
+    """A call that is cancelled while it claims its key gives it back: the next one runs."""
+    guard, runs = ToolErrors(idempotency=mine(Slow())), []
+
+    @guard(idempotency_key="key")
+    async def pay(key: str) -> int:
+        runs.append(key)
+        return len(runs)
+
+    with anyio.move_on_after(0.05):
+        await pay("k")
+    assert runs == []
+    assert await pay("k") == 1
+
+
+async def test_an_interrupt_in_the_body_is_unknown() -> None:
+    """KeyboardInterrupt passes, and the key reads as unknown."""
+    guard = ToolErrors(idempotency=mine())
+
+    @guard(idempotency_key="key")
+    def pay(key: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pay("k")
+    with pytest.raises(ToolFailure, match="OUTCOME_UNKNOWN"):
+        pay("k")
+
+
+async def test_a_call_inside_its_own_body() -> None:
+    """A body that calls its tool with its own key fails at once instead of waiting for itself."""
+    guard = ToolErrors(idempotency=mine())
+    seen: list[ToolFailure] = []
+
+    @guard(idempotency_key="key")
+    async def pay(key: str, deep: bool = False) -> str:
+        try:
+            await pay(key, deep)
+        except ToolFailure as exc:
+            seen.append(exc)
+        return "paid"
+
+    started = time.monotonic()
+    assert await pay("k") == await pay("k") == "paid"
+    assert time.monotonic() - started < 5
+    assert [(exc.code, exc.retryable, exc.outcome) for exc in seen] == [
+        ("IDEMPOTENCY_KEY_IN_USE", False, "not_applied")
+    ]
+
+
+async def test_nested_in_another_tool(attached: Served) -> None:
+    """A keyed tool that another tool calls, directly or through the server, runs once for its key."""
+    guard, server = attached.guard, attached.server
+    runs: list[str] = []
+
+    @guard(idempotency_key="key")
+    async def inner(key: str) -> int:
+        runs.append(key)
+        return len(runs)
+
+    @server.tool()
+    @guard
+    async def outer() -> str:
+        again = [await inner("k"), await inner("k")]
+        for _ in range(2):
+            await server.call_tool("pay", {"amount": 5, "key": "k"})
+        call = current_call()
+        assert call is not None
+        return f"{again}"
+
+    async with in_memory(server) as call:
+        assert text_of(await call("outer")) == text_of(await call("outer")) == "[1, 1]"
+    assert attached.effects.all() == ["pay 5"]
+
+
+def test_in_threads() -> None:
+    """Sync calls in plain threads wait for one another, and the body runs once."""
+    guard, runs, results = ToolErrors(idempotency=mine()), [], []
+
+    @guard(idempotency_key="key")
+    def pay(key: str) -> int:
+        runs.append(key)
+        time.sleep(0.3)
+        return len(runs)
+
+    threads = [threading.Thread(target=lambda: results.append(pay("k"))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [1] * 8
+    assert len(runs) == 1
+
+
+async def test_a_blocked_loop_keeps_its_lease() -> None:
+    """A body that blocks the event loop for longer than the lease does not lose its key."""
+    guard, runs, results = ToolErrors(idempotency=mine(lease=0.2)), [], []
+
+    @guard(idempotency_key="key")
+    async def pay(key: str) -> int:
+        runs.append(key)
+        time.sleep(0.8)
+        return len(runs)
+
+    def elsewhere() -> None:
+        time.sleep(0.5)
+        results.append(anyio.run(pay, "k"))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    assert await pay("k") == 1
+    thread.join()
+    assert results == [1]
+    assert len(runs) == 1
+
+
+async def test_a_plain_function_that_hands_out_a_coroutine(lines: Lines) -> None:
+    """It is refused before its body runs, the log says what to do, and its key is free."""
+    guard, runs = ToolErrors(idempotency=mine(wait=0.2)), []
+
+    async def body(key: str) -> None:
+        runs.append(key)
+
+    @guard(idempotency_key="key")
+    def pay(key: str):  # type: ignore[no-untyped-def]
+        return body(key)
+
+    for _ in range(2):
+        with pytest.raises(ToolFailure) as failed:
+            pay("k")
+        assert (failed.value.code, failed.value.outcome) == ("INTERNAL_ERROR", "not_applied")
+    assert "make the tool async" in lines.read()[0]["exception"][0]["message"]
+    assert runs == []
+
+
+async def test_waiting_ends_before_the_guard_s_timeout() -> None:
+    """A duplicate that only waited says so; it is not stopped by the time limit, as if it had run."""
+    guard = ToolErrors(idempotency=mine(lease=60))
+    settings = guard.idempotency
+    assert settings is not None
+
+    @guard(idempotency_key="key")
+    async def pay(key: str, hold: float) -> None:
+        await anyio.sleep(hold)
+
+    limited = guard(idempotency_key="key", timeout=0.5)(pay.__wrapped__)  # type: ignore[attr-defined]
+    async with anyio.create_task_group() as group:
+        group.start_soon(pay, "k", 1.0)
+        await anyio.sleep(0.1)
+        with pytest.raises(ToolFailure) as early:
+            await limited("k", 1.0)
+    assert (early.value.code, early.value.retryable) == ("IDEMPOTENCY_KEY_IN_USE", True)
+
+
+async def test_a_replayed_crash_is_no_news_for_the_hook() -> None:
+    """`on_error` is called for the crash, and not for its repeats, which have no exception."""
+    seen: list[BaseException] = []
+    guard = ToolErrors(idempotency=mine(), on_error=lambda exc, _: seen.append(exc))
+
+    @guard(idempotency_key="key")
+    async def pay(key: str) -> None:
+        raise RuntimeError
+
+    for _ in range(3):
+        with pytest.raises(ToolFailure, match="INTERNAL_ERROR"):
+            await pay("k")
+    assert [type(exc) for exc in seen] == [RuntimeError]
+
+
+# --- stores that fail --------------------------------------------------------------------------------------------
+
+
+class Broken(MemoryStore):
+    """A store that fails in one method."""
+
+    def __init__(self, method: str) -> None:
+        super().__init__()
+        self.method = method
+
+    async def claim(self, *arguments: Any) -> Entry:
+        if self.method == "claim":
+            raise ConnectionError("redis://10.0.0.9 is down")
+        return await super().claim(*arguments)
+
+    async def finish(self, *arguments: Any) -> None:
+        if self.method == "finish":
+            raise ConnectionError("redis://10.0.0.9 is down")
+        await super().finish(*arguments)
+
+
+async def test_no_store_no_run(tmp_path: Path, lines: Lines) -> None:
+    """Where the key cannot be claimed the body does not run; the failure is retryable, and the log has the reason."""
+    served = Served(tmp_path, store=Broken("claim"))
+    async with in_memory(served.server) as call:
+        answer = await call("pay", {"amount": 5, "key": "k"})
+    failure = failure_of(answer)
+    assert (failure["code"], failure["retryable"], failure["outcome"]) == (
+        "IDEMPOTENCY_STORE_UNAVAILABLE",
+        True,
+        "not_applied",
+    )
+    assert "10.0.0.9" not in json.dumps(answer)
+    assert served.effects.all() == []
+    (line,) = lines.read()
+    assert line["exception"][0]["type"] == "ConnectionError"
+
+
+def test_no_descriptors_no_run() -> None:
+    """Where the library's loop cannot start, calls fail at once and nothing runs; once it can, they do."""
+    script = """if True:
+        import os, resource
+        from iserror import ToolErrors, ToolFailure
+        from iserror.idempotency import Idempotency
+        @ToolErrors(idempotency=Idempotency(subject=lambda: "me"))(idempotency_key="key")
+        def pay(key: str) -> str:
+            return "paid"
+        resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))
+        taken = []
+        try:
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            pass
+        for _ in range(2):
+            try:
+                pay("k")
+            except ToolFailure as exc:
+                said = f"{exc.code} {exc.outcome}"
+        for file in taken:
+            os.close(file)
+        print(said, pay("k"))
+    """
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert ran.stdout.split() == ["IDEMPOTENCY_STORE_UNAVAILABLE", "not_applied", "paid"], ran.stderr
+
+
+async def test_a_store_that_fails_after_the_body(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The caller gets the result, the operator is told once, and the key reads as unknown when its lease is over."""
+    served = Served(tmp_path, store=Broken("finish"), lease=0.2, wait=5)
+    async with in_memory(served.server) as call:
+        first = await call("pay", {"amount": 5, "key": "k"})
+        assert json.loads(text_of(first)) == {"amount": 5, "run": 1}
+        again = failure_of(await call("pay", {"amount": 5, "key": "k"}))
+        await call("pay", {"amount": 5, "key": "other"})
+    assert (again["code"], again["outcome"], again["retryable"]) == ("OUTCOME_UNKNOWN", "unknown", False)
+    assert capfd.readouterr().err.count("did not take how a call ended") == 1
+    assert served.effects.all() == ["pay 5", "pay 5"]
+
+
+async def test_arguments_that_cannot_be_compared() -> None:
+    """An argument that is no data is a crash before the body runs, and no two of them count as equal."""
+    guard, runs = ToolErrors(idempotency=mine()), []
+
+    @guard(idempotency_key="key")
+    async def pay(what: object, key: str) -> None:
+        runs.append(key)
+
+    for what in (object(), iter([1]), print):
+        with pytest.raises(ToolFailure) as failed:
+            await pay(what, "k")
+        assert (failed.value.code, failed.value.outcome) == ("INTERNAL_ERROR", "not_applied")
+    assert runs == []
+
+
+# --- what is wrong with a declaration ----------------------------------------------------------------------------
+
+
+def _async_gen() -> Callable[..., Any]:
+    async def tool(key: str):  # type: ignore[no-untyped-def]
+        yield key
+
+    return tool
+
+
+def _gen() -> Callable[..., Any]:
+    def tool(key: str):  # type: ignore[no-untyped-def]
+        yield key
+
+    return tool
+
+
+@pytest.mark.parametrize(
+    ("fn", "options", "words"),
+    [
+        (lambda other: None, {}, "has no parameter of that name"),
+        (lambda key, /: None, {}, "has no parameter of that name"),
+        (lambda *key: None, {}, "has no parameter of that name"),
+        (lambda **key: None, {}, "has no parameter of that name"),
+        (lambda key: None, {"effect": "read"}, "goes with a write"),
+        (_gen(), {}, "a generator has no result to keep"),
+        (_async_gen(), {}, "a generator has no result to keep"),
+    ],
+)
+def test_a_wrong_declaration(fn: Callable[..., Any], options: dict[str, Any], words: str) -> None:
+    """A key that the tool cannot have is found when it is declared."""
+    with pytest.raises(ValueError, match=words):
+        ToolErrors()(idempotency_key="key", **options)(fn)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"wait": -1}, ValueError),
+        ({"wait": float("nan")}, ValueError),
+        ({"lease": 0}, ValueError),
+        ({"lease": True}, ValueError),
+        ({"subject": "alice"}, TypeError),
+        ({"allow_unauthenticated": 1}, ValueError),
+        ({"store": object()}, TypeError),
+    ],
+)
+def test_wrong_settings(settings: dict[str, Any], error: type[Exception]) -> None:
+    """A setting of no sense is refused when it is made."""
+    with pytest.raises(error):
+        Idempotency(**settings)
+    with pytest.raises(TypeError, match="idempotency must be an Idempotency"):
+        ToolErrors(idempotency=MemoryStore())  # type: ignore[arg-type]
+
+
+# --- who shares a key --------------------------------------------------------------------------------------------
+
+
+def post(port: int, tool: str, arguments: dict[str, Any], token: str | None = None) -> dict[str, Any]:
+    """Call a tool over streamable HTTP with hand-written JSON-RPC, without a session."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+    headers = {
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2025-06-18",
+    }
+    if token is not None:
+        headers["authorization"] = f"Bearer {token}"
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/mcp", json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        text = answer.read().decode()
+    if not text.startswith("{"):
+        text = next(line[5:] for line in text.splitlines() if line.startswith("data:") and '"id"' in line)
+    found = json.loads(text)
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.fixture(params=["attached", "decorated"])
+def mode(request: pytest.FixtureRequest) -> list[str]:
+    return ["--decorated"] if request.param == "decorated" else []
+
+
+def test_callers_do_not_share_a_key(tmp_path: Path, mode: list[str]) -> None:
+    """Over HTTP, two subjects with the same key and arguments run each their own; one subject runs once."""
+    effects, port = Effects(tmp_path / "effects"), hosts.free_port()
+    runs: dict[str, set[int]] = {}
+    with hosts.serving_http(SCRIPT, port, "--auth", "--effects", str(effects.file), *mode):
+        for tool in ("pay", "pay_sync"):
+            for who in ("alice", "bob", "client-only") * 2:
+                answer = post(port, tool, {"amount": 5, "key": "k"}, f"{who}-may-pass")
+                runs.setdefault(f"{who} {tool}", set()).add(json.loads(text_of(answer))["run"])
+        with pytest.raises(urllib.error.HTTPError):
+            post(port, "pay", {"amount": 5, "key": "k"}, "forged")
+        assert list(runs.values()) == [{1}, {2}, {3}, {4}, {5}, {6}]
+        assert len(effects.all()) == 6
+        # A task of its own has the token, a bare thread has nothing that says who calls.
+        callers = ("alice-may-pass", "bob-may-pass") * 2
+        assert [text_of(post(port, "pay_in_task", {"key": "k"}, who)) for who in callers] == ["run 7", "run 8"] * 2
+        for who in callers:
+            assert "IDEMPOTENCY_UNAUTHENTICATED" in text_of(post(port, "pay_in_thread", {"key": "k"}, who))
+
+
+def test_unauthenticated_http_has_to_opt_in(tmp_path: Path, mode: list[str]) -> None:
+    """Over HTTP without a token a key is refused and nothing runs, in a thread or task of its own neither.
+
+    The log says how to allow it."""
+    effects, port, log = Effects(tmp_path / "effects"), hosts.free_port(), tmp_path / "log.jsonl"
+    with hosts.serving_http(SCRIPT, port, "--effects", str(effects.file), "--log", str(log), *mode):
+        for tool in ("pay", "pay_sync"):
+            answer = post(port, tool, {"amount": 5, "key": "k"})
+            assert "IDEMPOTENCY_UNAUTHENTICATED: " in text_of(answer)
+            assert "stop and tell the user" in text_of(answer)
+        for tool in ("pay_in_thread", "pay_in_task"):
+            assert "IDEMPOTENCY_UNAUTHENTICATED" in text_of(post(port, tool, {"key": "k"}))
+        assert effects.all() == []
+        assert "run" in text_of(post(port, "pay", {"amount": 5}))
+    assert "Idempotency(allow_unauthenticated=True)" in log.read_text()
+
+
+def test_unauthenticated_http_shares_a_scope_if_allowed(tmp_path: Path, mode: list[str]) -> None:
+    """Where it is allowed, anonymous callers over HTTP share their keys."""
+    effects, port = Effects(tmp_path / "effects"), hosts.free_port()
+    with hosts.serving_http(SCRIPT, port, "--open", "--effects", str(effects.file), *mode):
+        for tool in ("pay", "pay_sync"):
+            assert same(*[post(port, tool, {"amount": 5, "key": "k"}) for _ in range(2)])
+    assert effects.all() == ["pay 5", "pay_sync 5"]
+
+
+async def test_unauthenticated_sessions(tmp_path: Path, mode: list[str]) -> None:
+    """In a session over HTTP without a token a key is refused just so."""
+    effects = Effects(tmp_path / "effects")
+    async with hosts.over_http(SCRIPT, "--sessions", "--effects", str(effects.file), *mode) as call:
+        for tool in ("pay", "pay_sync"):
+            assert "IDEMPOTENCY_UNAUTHENTICATED: " in text_of(await call(tool, {"amount": 5, "key": "k"}))
+    assert effects.all() == []
+
+
+async def test_a_bare_thread_in_process(tmp_path: Path) -> None:
+    """A sync call in a bare thread is refused in process too, unless `subject=` says who calls."""
+    guard = ToolErrors()
+
+    @guard(idempotency_key="key")
+    def pay(key: str) -> str:
+        return "paid"
+
+    with pytest.raises(ToolFailure, match="IDEMPOTENCY_UNAUTHENTICATED"):
+        await asyncio.get_running_loop().run_in_executor(None, pay, "k")
+    with pytest.raises(ToolFailure, match="IDEMPOTENCY_UNAUTHENTICATED"):
+        await asyncio.get_running_loop().run_in_executor(None, lambda: asyncio.run(anyio.to_thread.run_sync(pay, "k")))
+
+
+def test_in_process_without_a_loop() -> None:
+    """A sync call in the main thread, outside of any event loop, is the one local caller's on every host."""
+    guard = ToolErrors()
+
+    @guard(idempotency_key="key")
+    def pay(key: str) -> object:
+        return guard
+
+    assert pay("k") is guard
+    with pytest.raises(ToolFailure, match="RESULT_NOT_KEPT"):
+        pay("k")
+
+
+async def test_over_stdio(tmp_path: Path) -> None:
+    """Over stdio a repeat gets the first result, of an async and of a sync tool."""
+    effects = Effects(tmp_path / "effects")
+    async with hosts.over_stdio(SCRIPT, "--effects", str(effects.file)) as call:
+        for tool in ("pay", "pay_sync"):
+            assert same(*[await call(tool, {"amount": 5, "key": "k"}) for _ in range(2)])
+    assert effects.all() == ["pay 5", "pay_sync 5"]
+
+
+def test_decorated_only_over_stdio(tmp_path: Path) -> None:
+    """Without an attached guard an async tool over stdio takes a key; so does a sync one where the host tells."""
+    effects = Effects(tmp_path / "effects")
+    with hosts.RawStdio(SCRIPT, "--decorated", "--effects", str(effects.file)) as raw:
+        assert same(*[raw.call("pay", {"amount": 5, "key": "k"}) for _ in range(2)])
+        answer = raw.call("pay_sync", {"amount": 5, "key": "k"})
+    if HOST == "mcp2":  # it hands a sync tool nothing by which stdio and HTTP could be told apart
+        assert "IDEMPOTENCY_UNAUTHENTICATED" in text_of(answer)
+    assert effects.all() == ["pay 5"] if HOST == "mcp2" else ["pay 5", "pay_sync 5"]
+
+
+async def test_functions_of_one_name(lines: Lines) -> None:
+    """What a factory makes shares no key: served with the guard each has its tool's, elsewhere all are refused."""
+    guard, server = ToolErrors(idempotency=mine()), new_server()
+
+    def made(bank: str) -> Callable[..., Any]:
+        @guard(idempotency_key="key")
+        async def pay(key: str) -> str:
+            return bank
+
+        return pay
+
+    tools = [made("one"), made("two")]
+    for name, tool in zip(("pay_one", "pay_two"), tools, strict=True):
+        server.tool(name=name)(tool)
+        with pytest.raises(ToolFailure) as refused:
+            await tool("k")
+        assert (refused.value.code, refused.value.outcome) == ("INTERNAL_ERROR", "not_applied")
+    assert "cannot be told apart" in lines.read()[0]["exception"][0]["message"]
+    guard.attach(server)
+    async with in_memory(server) as call:
+        assert [text_of(await call(name, {"key": "k"})) for name in ("pay_one", "pay_two") * 2] == ["one", "two"] * 2
+
+
+class Bank:
+    """Has a method of a common name."""
+
+    @staticmethod
+    def pay(key: str) -> str:
+        return "bank"
+
+
+def pay(key: str) -> str:
+    """Has the same name."""
+    return "plain"
+
+
+def test_functions_of_one_name_in_other_places() -> None:
+    """The qualified name counts, so a method and a function do not share a key."""
+    guard = ToolErrors(idempotency=mine())
+    one, other = [guard(idempotency_key="key")(fn) for fn in (Bank.pay, pay)]
+    assert [one("k"), other("k"), one("k"), other("k")] == ["bank", "plain"] * 2
+
+
+async def test_a_subject_that_fails(lines: Lines) -> None:
+    """A `subject=` that raises is a crash before the body runs, whatever the map says of its exception."""
+    guard = ToolErrors(error_map(), idempotency=Idempotency(subject=_lost))
+
+    @guard(idempotency_key="key")
+    async def pay(key: str) -> None:
+        raise AssertionError
+
+    with pytest.raises(ToolFailure) as failed:
+        await pay("k")
+    assert (failed.value.code, failed.value.outcome) == ("INTERNAL_ERROR", "not_applied")
+    assert lines.read()[0]["exception"][0]["type"].endswith("PaymentLost")
+
+
+def _lost() -> str:
+    raise PaymentLost
+
+
+def test_a_subject_of_one_s_own() -> None:
+    """`subject=` says who is calling: two do not share, and nobody is refused."""
+    who: list[str | None] = ["alice"]
+    guard, runs = ToolErrors(idempotency=Idempotency(subject=lambda: who[0])), []
+
+    @guard(idempotency_key="key")
+    def pay(key: str) -> int:
+        runs.append(key)
+        return len(runs)
+
+    assert [pay("k"), pay("k")] == [1, 1]
+    who[0] = "bob"
+    assert pay("k") == 2
+    who[0] = None
+    with pytest.raises(ToolFailure) as refused:
+        pay("k")
+    assert (refused.value.code, refused.value.retryable) == ("IDEMPOTENCY_UNAUTHENTICATED", False)
