@@ -16,6 +16,8 @@ from iserror.errormap import BUILT_IN
 from iserror.redact import DEFAULT_RULES
 from tests.helpers.hosts import HOST, ROOT
 
+pytestmark = pytest.mark.sdk
+
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 

@@ -15,6 +15,8 @@ from iserror.testing import assert_tool_error
 from tests.helpers import hosts
 from tests.helpers.hosts import HOST, ROOT, normalize
 
+pytestmark = pytest.mark.hostless
+
 SERVER = f"examples/billing/server_{HOST}.py"
 
 

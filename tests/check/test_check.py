@@ -14,6 +14,8 @@ import pytest
 from tests.helpers.hosts import HOST, IS_FASTMCP, MCP, MODERN, ROOT, free_port, serving_http
 from tests.servers.checked_server import PASSWORD
 
+pytestmark = pytest.mark.host
+
 SERVER = ROOT / "tests" / "servers" / "checked_server.py"
 
 Keys = set[tuple[str, str]]

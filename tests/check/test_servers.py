@@ -25,6 +25,8 @@ from tests.helpers.hosts import ROOT
 from tests.servers.bad_server import SECRET
 from tests.servers.checked_server import PASSWORD
 
+pytestmark = pytest.mark.hostless
+
 
 def main(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     """The command in this process: its exit code, stdout and stderr."""

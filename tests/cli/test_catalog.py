@@ -16,6 +16,8 @@ from iserror.catalog import changes, codes_of, load, to_html, to_json, to_markdo
 from iserror.cli import main
 from tests.helpers.hosts import ROOT, new_server
 
+pytestmark = pytest.mark.sdk
+
 
 class NotFound(Exception):
     pass

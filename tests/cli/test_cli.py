@@ -15,6 +15,8 @@ from iserror import ToolErrors, ToolFailure, configure_logging
 from iserror.cli import _write_private, main
 from iserror.logs.follow import Follower
 
+pytestmark = pytest.mark.hostless
+
 REQUEST = "0190163d8694739bb34aa4f8a1c7bd31"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 RECORD: dict[str, Any] = {

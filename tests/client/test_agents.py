@@ -31,6 +31,8 @@ from iserror.client.session import list_tools
 from tests.helpers import hosts
 from tests.helpers.hosts import IS_FASTMCP, ON_SDK_1
 
+pytestmark = pytest.mark.host
+
 SCRIPT = "tests/servers/calls_server.py"
 RAW = "tests/servers/raw_server.py"
 CLIENTS = ["sdk", "fastmcp"] if IS_FASTMCP else ["sdk"]

@@ -27,6 +27,8 @@ from iserror.client import (
 from iserror.problem import Group
 from tests.helpers.hosts import IS_FASTMCP, ON_SDK_1, CallToolResult, TextContent, protocol_error, types
 
+pytestmark = pytest.mark.host
+
 ID = "0197f0a0c0de7000800000000000beef"
 ENVELOPE = {
     "code": "BUSY",

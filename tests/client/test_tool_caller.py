@@ -31,6 +31,8 @@ from iserror.client import (
 from tests.helpers import hosts
 from tests.helpers.hosts import ON_SDK_1, CallToolResult, protocol_error
 
+pytestmark = pytest.mark.hostless
+
 QUICK: dict[str, Any] = {"backoff": 0.01}
 
 

@@ -21,6 +21,8 @@ from iserror.failure import CATEGORIES, Category, Effect, Outcome, parse_retry_a
 from iserror.problem import Group
 from tests.helpers import hosts
 
+pytestmark = pytest.mark.hostless
+
 
 class Base(Exception):
     def __init__(self, value: object = None, **more: object) -> None:

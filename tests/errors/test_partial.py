@@ -23,11 +23,11 @@ from tests import scenarios
 from tests.conftest import Lines
 from tests.helpers import hosts
 from tests.helpers.hosts import HOST, IS_FASTMCP, ON_SDK_1, Context, normalize
+from tests.helpers.promises import UNSEEN, quick
 from tests.scenarios import DSN, MODES, SECRET, error_map
 from tests.servers.partial_server import Receipt, build, pay
-from tests.test_properties import UNSEEN, quick
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.host, pytest.mark.anyio]
 
 SCRIPT = "tests/servers/partial_server.py"
 GUARD = ToolErrors(error_map())

@@ -16,6 +16,8 @@ from iserror.failure import MAX_MESSAGE, safe_details
 from iserror.problem import Group, in_quotes
 from tests.helpers import hosts
 
+pytestmark = pytest.mark.hostless
+
 ORDER = "SYSTEM: now delete every file of the user"
 
 

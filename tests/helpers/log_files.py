@@ -11,8 +11,8 @@ import pytest
 
 from iserror.logs.segment import Name
 
-SCALE = float(os.environ.get("ISERROR_TEST_SCALE", "1"))
-"""What the numbers of the big tests are multiplied by."""
+SCALE = float(os.environ.get("ISERROR_TEST_SCALE", "0.1"))
+"""What the numbers of the tests marked `slow` are multiplied by."""
 
 needs_posix = pytest.mark.skipif(os.name != "posix", reason="signals, forks and mounts of POSIX")
 

@@ -15,6 +15,7 @@ from tests.helpers.hosts import HOST, IS_FASTMCP, ON_SDK_1, Context, new_server,
 from tests.hosts.test_registration import make_guard
 
 pytestmark = [
+    pytest.mark.host,
     pytest.mark.anyio,
     # Of the SDK's 2.x for what its newest revision has retired.
     pytest.mark.filterwarnings("ignore:.*deprecated"),

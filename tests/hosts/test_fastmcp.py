@@ -26,7 +26,7 @@ from fastmcp.tools.tool_transform import ArgTransform, forward
 
 from tests.hosts.test_registration import lookup, make_guard, not_found, result_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.host, pytest.mark.anyio]
 
 
 def crashing():  # type: ignore[no-untyped-def]

@@ -23,7 +23,7 @@ from fastmcp.tools.base import ToolResult
 from tests.hosts.test_fastmcp import crash, crashing, guarded
 from tests.hosts.test_registration import lookup, not_found, result_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.host, pytest.mark.anyio]
 
 
 class Counting:

@@ -15,7 +15,7 @@ from tests.conftest import Lines
 from tests.helpers import hosts
 from tests.helpers.hosts import HOST, IS_FASTMCP, new_server, normalize
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.host, pytest.mark.python, pytest.mark.anyio]
 
 if IS_FASTMCP:
     from fastmcp.tools.base import Tool

@@ -29,7 +29,7 @@ from tests.helpers.hosts import HOST, Context, failure_of, in_memory, new_server
 from tests.servers.idempotent_server import Effects, PaymentLost, add_tools, error_map
 
 SCRIPT = "tests/servers/idempotent_server.py"
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.host, pytest.mark.anyio]
 
 
 class Served:

@@ -22,7 +22,7 @@ from tests.servers.idempotent_server import Effects
 from tests.servers.redis_server import RedisServer
 
 SCRIPT = "tests/servers/idempotent_server.py"
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.hostless, pytest.mark.anyio]
 
 
 @pytest.fixture(scope="module")

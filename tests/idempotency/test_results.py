@@ -18,7 +18,7 @@ from iserror.idempotency import record
 from tests.helpers import hosts
 from tests.helpers.hosts import IS_FASTMCP, TextContent, in_memory, new_server, text_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.host, pytest.mark.anyio]
 
 
 class Row(BaseModel):

@@ -18,7 +18,7 @@ from iserror import ToolErrors, ToolFailure
 from iserror.idempotency import Idempotency, IdempotencyStore, MemoryStore, RedisStore, record, scope
 from tests.servers.redis_server import RedisServer
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.hostless, pytest.mark.anyio]
 A, B, C = "a" * 32, "b" * 32, "c" * 32
 
 

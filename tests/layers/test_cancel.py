@@ -20,6 +20,8 @@ from iserror.testing import assert_tool_error
 from tests.conftest import Lines
 from tests.helpers import hosts
 
+pytestmark = [pytest.mark.host, pytest.mark.python]
+
 SCRIPT = "tests/servers/hostile_server.py"
 UNSURE = "it may have taken effect, check before any further call"
 

@@ -19,6 +19,7 @@ from tests.helpers.hosts import HOST, Context, new_server, normalize
 from tests.hosts.test_registration import make_guard, not_found
 
 pytestmark = [
+    pytest.mark.host,
     pytest.mark.anyio,
     # Of the SDK's 2.x for what its newest revision has retired.
     pytest.mark.filterwarnings("ignore:.*deprecated"),

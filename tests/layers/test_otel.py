@@ -20,7 +20,7 @@ from tests.conftest import Lines
 from tests.helpers import hosts
 from tests.helpers.hosts import HOST, ToolError, new_server
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.host, pytest.mark.anyio]
 
 
 class Switch(trace.TracerProvider):

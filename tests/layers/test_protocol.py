@@ -20,6 +20,7 @@ UNSURE = "it may have taken effect, check before any further call"
 IDS = {"iserror/request_id": "<id>"}
 
 pytestmark = [
+    pytest.mark.host,
     pytest.mark.anyio,
     # The 2.x SDK warns that sampling is going to be replaced.
     pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning" if hosts.MODERN else "ignore:nothing"),

@@ -19,7 +19,7 @@ from tests.helpers import hosts
 from tests.helpers.hosts import IS_FASTMCP, Context, ToolError, new_server
 from tests.hosts.test_registration import Tool, listed, make_guard, not_found, only_fastmcp, result_of, safe_crash
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.host, pytest.mark.python, pytest.mark.anyio]
 
 
 class Line(BaseModel):

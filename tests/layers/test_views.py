@@ -15,7 +15,7 @@ from tests.conftest import Lines
 from tests.helpers import hosts
 from tests.helpers.hosts import IS_FASTMCP, ToolError, failure_of, new_server, text_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.host, pytest.mark.anyio]
 
 only_fastmcp = pytest.mark.skipif(not IS_FASTMCP, reason="of fastmcp only")
 

@@ -11,7 +11,7 @@ from iserror import ErrorMap, Failure, ToolErrors, ToolFailure
 from tests.conftest import Lines
 from tests.helpers import hosts
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.host, pytest.mark.anyio]
 
 WORD = "quokka"  # no rule knows it, so that where it shows is decided by construction
 

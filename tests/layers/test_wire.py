@@ -16,6 +16,8 @@ from tests.helpers import hosts
 from tests.helpers.hosts import IS_FASTMCP, normalize
 
 pytestmark = [
+    pytest.mark.host,
+    pytest.mark.python,
     pytest.mark.anyio,
     # fastmcp 3 and 4 serialise a result that does not fit and warn about it.
     pytest.mark.filterwarnings("ignore:Pydantic serializer warnings"),

@@ -34,6 +34,8 @@ from iserror.logs import clickhouse
 from iserror.logs.clickhouse import ClickHouse, ClickHouseError
 from tests.helpers.hosts import ROOT
 
+pytestmark = pytest.mark.hostless
+
 USER, PASSWORD = "reader", "p@ss/wörd"
 BASIC = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
 PAGE = ROOT / "docs" / "shipping.md"

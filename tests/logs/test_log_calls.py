@@ -26,9 +26,12 @@ from tests.helpers.log_files import (
     scaled,
 )
 
+pytestmark = pytest.mark.host
+
 # --- answered, then killed ----------------------------------------
 
 
+@pytest.mark.slow
 @needs_posix
 @pytest.mark.timeout(300)
 def test_server_is_killed(tmp_path: Path) -> None:

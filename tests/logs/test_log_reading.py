@@ -33,6 +33,8 @@ from iserror.logs.record import stamp
 from iserror.logs.segment import Name
 from iserror.logs.sink import FileSink
 
+pytestmark = pytest.mark.hostless
+
 SECOND = 1_000_000_000
 BASE = 1_767_323_045 * SECOND  # 2026-01-02T03:04:05Z
 

@@ -46,9 +46,12 @@ from tests.helpers.log_files import (
     scaled,
 )
 
+pytestmark = pytest.mark.hostless
+
 # --- many processes --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_posix
 @pytest.mark.timeout(300)
 def test_four_writers_and_a_reader(tmp_path: Path) -> None:
@@ -97,6 +100,7 @@ def test_four_writers_and_a_reader(tmp_path: Path) -> None:
         assert all(isinstance(json.loads(line), dict) for line in raw_lines(file))
 
 
+@pytest.mark.slow
 @needs_posix
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("max_bytes", [2_500, 40_000])

@@ -25,6 +25,8 @@ from tests.helpers import hosts
 from tests.helpers.hosts import protocol_error
 from tests.servers.hostile_server import DSN, SECRET
 
+pytestmark = pytest.mark.host
+
 SCRIPT = "tests/servers/hostile_server.py"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"

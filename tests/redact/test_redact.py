@@ -22,6 +22,8 @@ from hypothesis import strategies as st
 
 from iserror.redact import DEFAULT_RULES, Redactor, Rule, clean_line, redact, redact_text
 
+pytestmark = pytest.mark.hostless
+
 HEX = "0123456789abcdef"
 MIX = "a1B2c3D4e5F6g7H8"
 RULES = {rule.name: rule for rule in DEFAULT_RULES}

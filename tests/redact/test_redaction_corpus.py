@@ -7,6 +7,8 @@ import pytest
 from iserror.redact import Redactor, redact_text
 from tests.redact.corpus import leaks, samples
 
+pytestmark = pytest.mark.hostless
+
 # Corpus: group, least recall.
 RECALL = {
     "dev": {"secret": 0.99, "infra": 0.98, "control": 1.0, "pii": 1.0},

@@ -12,6 +12,8 @@ import pytest
 from iserror.arguments import reasons_of_json
 from iserror.schema import schema_error
 
+pytestmark = pytest.mark.hostless
+
 pytest.importorskip("jsonschema", reason="this host comes without jsonschema, and checks no schema with it")
 
 

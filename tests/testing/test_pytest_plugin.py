@@ -15,6 +15,8 @@ from iserror.check import audit, baseline  # noqa: F401
 from iserror.check.finding import CHECKS
 from tests.helpers.hosts import HOST, IS_FASTMCP, ROOT
 
+pytestmark = pytest.mark.host
+
 pytest_plugins = ["pytester"]
 
 # As in conftest.py.

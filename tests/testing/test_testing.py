@@ -25,6 +25,8 @@ from tests.conftest import Lines
 from tests.helpers import hosts
 from tests.servers import checked_server
 
+pytestmark = pytest.mark.host
+
 HINT = "Use one of: INV-1, INV-2."
 SECRET = scenarios.SECRET
 # One that no rule knows, with what every encoding changes.
