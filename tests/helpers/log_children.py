@@ -69,11 +69,18 @@ def body(request_id: str, *, padding: str = "") -> str:
     )
 
 
+STAGES = 4
+"""How often a writer of many lines waits for a byte on stdin."""
+
+
 def bulk(folder: str, ids: str, count: str, max_bytes: str, every: str) -> object:
     """Write so many failures, one in `every` by the whole way; each id goes to the file `ids` once it is logged."""
+    waits = [int(count) * stage // (STAGES + 1) for stage in range(1, STAGES + 1)]
     sink = sink_of(folder, max_bytes=int(max_bytes))
     note = os.open(ids, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for number in range(int(count)):
+        if number in waits:
+            os.read(0, 1)
         if number % int(every):
             request_id = new_request_id()
             call: Any = SimpleNamespace(lines=0, ended=False)
@@ -332,23 +339,30 @@ def closed(path: str, what: str) -> object:
     """Close all descriptors and open others in their place, as a program that makes itself a daemon does."""
     log = Path(path, "logs" if what == "folder" else "log.jsonl")
     sink = sink_of(log)
-    answered = [fail()]
+
+    def failed() -> str:
+        """A failure, and the end of the housekeeping that it may have begun: that has descriptors of its own."""
+        one = fail()
+        sink.tidy(60)
+        return one
+
+    answered = [failed()]
     out = os.dup(1)
     os.closerange(3, out)
     others = [os.open(Path(path, f"other-{number}"), os.O_RDWR | os.O_CREAT, 0o600) for number in range(20)]
-    answered.append(fail())
+    answered.append(failed())
     for other in others:
         os.close(other)
     # Nothing at all in their place.
     os.closerange(3, out)
-    answered.append(fail())
+    answered.append(failed())
     # The log itself, open for reading only.
     fd = sink._file.fd
     assert fd is not None
     again = os.open(sink._file._path, os.O_RDONLY)
     os.dup2(again, fd)
     os.close(again)
-    answered += [fail(), fail()]
+    answered += [failed(), failed()]
     return {
         "answered": answered,
         "found": list(logs.records(log)),
