@@ -56,7 +56,7 @@ class Connected:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path, Path]]:
-    """A server over HTTP for many tests, which takes its time to start: port, notes and log."""
+    """A server over HTTP for many tests: port, notes and log. A process of its own: a process has one log."""
     folder, port = tmp_path_factory.mktemp("shared"), hosts.free_port()
     notes, log = folder / "notes.txt", folder / "log"
     notes.touch()
@@ -70,6 +70,16 @@ async def to(shared: tuple[int, Path, Path], client: str) -> AsyncIterator[Conne
     port, notes, _ = shared
     async with getattr(hosts, f"{client}_http")(f"http://127.0.0.1:{port}/mcp") as session:
         yield Connected(session, notes)
+
+
+@pytest.fixture
+def reach(shared: tuple[int, Path, Path], tmp_path: Path) -> Any:
+    """Connects a client to the server: over HTTP to the shared one, over stdio to one of its own."""
+
+    def reached(client: str, transport: str, *more: str) -> Any:
+        return to(shared, client) if transport == "http" else connected(client, transport, tmp_path, *more)
+
+    return reached
 
 
 @contextlib.asynccontextmanager
@@ -110,16 +120,16 @@ def plain(outcome: CallOutcome) -> CallOutcome:
 @pytest.mark.anyio
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_every_client_says_the_same(client: str, transport: str, tmp_path: Path) -> None:
+async def test_every_client_says_the_same(client: str, transport: str, reach: Any) -> None:
     """The same failure gives the same outcome through each client library over each transport."""
-    async with connected(client, transport, tmp_path) as on:
+    async with reach(client, transport) as on:
         caller = ToolCaller(on.session, **QUICK)
         said = {
             tool: plain(await caller.call(tool, arguments))
             for tool, arguments in (
                 ("answer", {}),
                 ("refused", {}),
-                ("busy", {"times": 1}),
+                ("busy", {"times": 1, "key": f"same-{client}"}),
                 ("crash", {}),
                 ("on_purpose", {}),
                 ("anser", {}),
@@ -182,9 +192,9 @@ async def test_a_server_that_dies(client: str, tmp_path: Path) -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_time_runs_out(client: str, transport: str, tmp_path: Path) -> None:
+async def test_time_runs_out(client: str, transport: str, reach: Any) -> None:
     """Out of time, a write is sent once; a read, which its annotations say it is, as often as allowed."""
-    async with connected(client, transport, tmp_path) as on:
+    async with reach(client, transport) as on:
         caller = ToolCaller(on.session, tools=await list_tools(on.session), timeout=0.4, max_attempts=2, **QUICK)
         write = await caller.call("slow_write", {"seconds": 30})
         read = await caller.call("slow_read", {"seconds": 30})
@@ -299,15 +309,17 @@ async def test_http_statuses(client: str, status: int, tmp_path: Path) -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_one_trace_through_both_logs(client: str, transport: str, tmp_path: Path) -> None:
+async def test_one_trace_through_both_logs(
+    client: str, transport: str, reach: Any, shared: tuple[int, Path, Path], tmp_path: Path
+) -> None:
     """Both sides' lines are found by the server's request id, and carry the run's trace id; the run has its own id."""
-    server_logs, own_logs = tmp_path / "server", tmp_path / "own"
+    server_logs, own_logs = shared[2] if transport == "http" else tmp_path / "server", tmp_path / "own"
     configure_logging(own_logs, stderr=False)
     run_trace = "0af7651916cd43dd8448eb211c80319c"
-    async with connected(client, transport, tmp_path, "--log", str(server_logs)) as on:
+    async with reach(client, transport, "--log", str(server_logs)) as on:
         caller = ToolCaller(on.session, run_id="run-1", traceparent=f"00-{run_trace}-b7ad6b7169203331-01", **QUICK)
         refused = await caller.call("refused")
-        busy = await caller.call("busy", {"times": 1})
+        busy = await caller.call("busy", {"times": 1, "key": f"trace-{client}"})
 
     assert refused.request_id is not None
     (theirs,) = logs.find(refused.request_id, server_logs)

@@ -103,10 +103,12 @@ async def test_c35(tool: str, mode: Any) -> None:
     assert set(normalize(answer)["result"]) == {"content", "structuredContent", "isError"}
 
 
-@pytest.mark.parametrize("transport", [hosts.over_stdio, hosts.over_http])
-async def test_c35_over(transport: Any) -> None:
-    """The same through the official client in another process, which validates it against the output schema."""
-    async with transport(SCRIPT) as call:
+@pytest.mark.parametrize(
+    "connected", [lambda: hosts.over_stdio(SCRIPT), lambda: hosts.over_http(build("attached"))], ids=["stdio", "http"]
+)
+async def test_c35_over(connected: Any) -> None:
+    """The same through the official client over a real transport, which validates it against the output schema."""
+    async with connected() as call:
         for tool in ("pay_all", "pay_all_sync"):
             answer = await call(tool, C35)
             assert told(answer) == (C35_SUMMARY, C35_RESULT)

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -107,7 +108,7 @@ def _as_json(result: Any) -> dict[str, Any]:
     return {"result": result.model_dump(mode="json", by_alias=True, exclude_none=True)}
 
 
-def _caller(raw: Callable[..., Awaitable[Any]]) -> Call:
+def caller(raw: Callable[..., Awaitable[Any]]) -> Call:
     async def call(tool: str, arguments: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
         try:
             return _as_json(await raw(tool, arguments or {}, **more))
@@ -125,14 +126,14 @@ async def in_memory(server: Any, **settings: Any) -> AsyncIterator[Call]:
 
     async with connect(server, **settings) as connection:
         client = connection.client
-        yield _caller(client.call_tool_mcp if IS_FASTMCP else client.call_tool)
+        yield caller(client.call_tool_mcp if IS_FASTMCP else client.call_tool)
 
 
 @contextlib.asynccontextmanager
 async def over_stdio(script: str, *arguments: str, errlog: Any = None) -> AsyncIterator[Call]:
     """Start a server script and connect the official client over stdio."""
     async with sdk_stdio(script, *arguments, errlog=errlog) as session:
-        yield _caller(session.call_tool)
+        yield caller(session.call_tool)
 
 
 @contextlib.asynccontextmanager
@@ -158,12 +159,11 @@ async def sdk_stdio(
 
 
 @contextlib.asynccontextmanager
-async def over_http(script: str, *arguments: str) -> AsyncIterator[Call]:
-    """Start a server script and connect the official client over streamable HTTP."""
-    port = free_port()
-    with serving_http(script, port, *arguments):
-        async with sdk_http(f"http://127.0.0.1:{port}/mcp") as session:
-            yield _caller(session.call_tool)
+async def over_http(server: Any, *, stateless: bool = False) -> AsyncIterator[Call]:
+    """Serve a server in a thread and connect the official client over streamable HTTP."""
+    with serving(server, stateless=stateless) as url:
+        async with sdk_http(url) as session:
+            yield caller(session.call_tool)
 
 
 @contextlib.asynccontextmanager
@@ -211,6 +211,33 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def serving(server: Any, *, stateless: bool = False, port: int = 0) -> Iterator[str]:
+    """Serve a server over HTTP in a thread of this process until the block ends; gives its URL.
+
+    A process of its own would first have to import all that this one has.
+    """
+    import uvicorn
+
+    if HOST == "mcp1":
+        server.settings.stateless_http = stateless
+        app = server.streamable_http_app()
+    elif HOST == "mcp2":
+        app = server.streamable_http_app(stateless_http=stateless)
+    else:
+        app = server.http_app(stateless_http=stateless)
+    listener = socket.create_server(("127.0.0.1", port))  # from here on a client waits until it is answered
+    runner = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="on", ws="none", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=runner.run, kwargs={"sockets": [listener]}, name="the server under test")
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+    finally:
+        runner.should_exit = runner.force_exit = True
+        thread.join(20)
+        assert not thread.is_alive()
 
 
 @contextlib.contextmanager

@@ -14,11 +14,12 @@ from typing import Any
 import anyio
 import pytest
 
-from iserror import ErrorMap, ToolErrors, ToolFailure
+from iserror import ErrorMap, ToolErrors, ToolFailure, configure_logging
 from iserror.problem import Group
 from iserror.testing import assert_tool_error
 from tests.conftest import Lines
 from tests.helpers import hosts
+from tests.servers import hostile_server
 
 pytestmark = [pytest.mark.host, pytest.mark.python]
 
@@ -148,8 +149,11 @@ def test_cancelled_twice_and_too_late(server: tuple[Recorder, Path, Path]) -> No
 def test_dropped_connection(tmp_path: Path) -> None:
     """A dropped HTTP stream cancels the call where the revision says so, and the server answers the next one."""
     httpx = pytest.importorskip("httpx")
-    signs, log, port = tmp_path / "signs", tmp_path / "log.jsonl", hosts.free_port()
+    signs, log = tmp_path / "signs", tmp_path / "log.jsonl"
     signs.mkdir()
+    configure_logging(log)
+    server = hostile_server.make()
+    hostile_server.add_witnesses(server, ToolErrors(), signs)
     name = "io.modelcontextprotocol/"
     meta = {f"{name}protocolVersion": "2026-07-28", f"{name}clientCapabilities": {}}
     meta[f"{name}clientInfo"] = {"name": "raw", "version": "1"}  # type: ignore[assignment]
@@ -161,9 +165,7 @@ def test_dropped_connection(tmp_path: Path) -> None:
         params = {"name": tool, "arguments": {}, **({"_meta": meta} if hosts.MODERN else {})}
         return {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
 
-    options = ("--signs", str(signs), "--log", str(log), "--stateless")
-    with hosts.serving_http(SCRIPT, port, *options), httpx.Client(timeout=20) as client:
-        url = f"http://127.0.0.1:{port}/mcp"
+    with hosts.serving(server, stateless=True) as url, httpx.Client(timeout=20) as client:
         short = httpx.Timeout(20, read=0.5)
         with (
             contextlib.suppress(httpx.ReadTimeout),

@@ -12,6 +12,7 @@ from iserror import ErrorMap, ToolErrors
 from tests.conftest import Lines
 from tests.helpers import hosts
 from tests.helpers.hosts import Context, ProtocolError, normalize, protocol_error
+from tests.servers import hostile_server
 from tests.servers.hostile_server import DSN, SECRET
 
 SCRIPT = "tests/servers/hostile_server.py"
@@ -369,9 +370,8 @@ def latest() -> Iterator[hosts.RawStdio]:
 
 @pytest.fixture(scope="module")
 def stateless() -> Iterator[str]:
-    port = hosts.free_port()
-    with hosts.serving_http(SCRIPT, port, "--stateless"):
-        yield f"http://127.0.0.1:{port}/mcp"
+    with hosts.serving(hostile_server.make(), stateless=True) as url:
+        yield url
 
 
 @pytest.mark.parametrize(("version", "is_result"), [(None, False), *BY_REVISION[: 3 if RESULTS else 2]])

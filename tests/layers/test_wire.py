@@ -77,5 +77,5 @@ async def test_over_stdio(mode: scenarios.Mode) -> None:
 @pytest.mark.parametrize("mode", scenarios.MODES)
 async def test_over_http(mode: scenarios.Mode) -> None:
     """The official client over streamable HTTP gets the listed results."""
-    async with hosts.over_http(SCRIPT, mode) as call:
+    async with hosts.over_http(scenarios.build(mode)) as call:
         await _all(call, mode)
