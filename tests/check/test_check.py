@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from iserror.cli import main
 from tests.helpers.hosts import HOST, IS_FASTMCP, MCP, MODERN, ROOT, free_port, serving_http
 from tests.servers.checked_server import PASSWORD
 
@@ -47,16 +48,37 @@ UNGUARDED: Keys = {
 CALLS = ("--call", "crash={}", "--call", "protocol={}", "--call", "rejected={}", "--call", 'pay={"amount": 7}')
 
 
-def run(*arguments: str, env: dict[str, str] | None = None, seconds: float = 190) -> subprocess.CompletedProcess[str]:
+Done = subprocess.CompletedProcess[str]
+
+
+def process(*arguments: str) -> Done:
     """The command, as a process of its own."""
     command = [sys.executable, "-m", "iserror", "check", *arguments]
-    environment = {**os.environ, "COLUMNS": "120", **(env or {})}
-    return subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=environment, cwd=ROOT)
+    return subprocess.run(command, capture_output=True, text=True, timeout=190, cwd=ROOT)
 
 
-def found(*arguments: str, env: dict[str, str] | None = None) -> Keys:
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+    """The command in this process, which has loaded the host already."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    def ran(*arguments: str) -> Done:
+        code = main(["check", *arguments])
+        return Done(arguments, code, *capsys.readouterr())
+
+    return ran
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file in which the checked server notes what ran."""
+    monkeypatch.setenv("CHECK_RUNS", str(tmp_path / "runs"))
+    return tmp_path / "runs"
+
+
+def found(run: Callable[..., Done], *arguments: str) -> Keys:
     """Check and tool of each finding."""
-    done = run("--json", "--timeout", "20", *arguments, env=env)
+    done = run("--json", "--timeout", "20", *arguments)
     assert done.returncode in (0, 1), done.stderr
     findings = json.loads(done.stdout)["findings"]
     assert (done.returncode == 1) == bool(findings)
@@ -69,16 +91,15 @@ def found(*arguments: str, env: dict[str, str] | None = None) -> Keys:
 # --- the hosts -----------------------------------------------------------------------------------------------
 
 
-def test_bare_in_memory(tmp_path: Path) -> None:
+def test_bare_in_memory(run: Callable[..., Done], runs: Path) -> None:
     """On a bare server every bold cell of the contract's section 6 is found, and a tool that is called runs once."""
-    runs = tmp_path / "runs"
-    assert found(*CALLS, f"{SERVER}:bare", env={"CHECK_RUNS": str(runs)}) == (EVERYWHERE | OF_BODIES[HOST] | UNGUARDED)
+    assert found(run, *CALLS, f"{SERVER}:bare") == EVERYWHERE | OF_BODIES[HOST] | UNGUARDED
     assert sorted(runs.read_text().split()) == ["crash", "pay", "protocol", "rejected"]
 
 
-def test_attached_in_memory() -> None:
+def test_attached_in_memory(run: Callable[..., Done]) -> None:
     """On the same server with a guard nothing is found."""
-    assert found(*CALLS, f"{SERVER}:attached") == set()
+    assert found(run, *CALLS, f"{SERVER}:attached") == set()
 
 
 of_an_sdk = pytest.mark.skipif(IS_FASTMCP, reason="its transports are the SDK's, and tested there")
@@ -86,28 +107,26 @@ of_an_sdk = pytest.mark.skipif(IS_FASTMCP, reason="its transports are the SDK's,
 
 @of_an_sdk
 @pytest.mark.timeout(200)  # a process for each revision
-def test_bare_over_stdio(tmp_path: Path) -> None:
+def test_bare_over_stdio(runs: Path) -> None:
     """Over stdio the same is found as in memory."""
-    runs = tmp_path / "runs"
     command = ("--", sys.executable, str(SERVER))
-    assert found(*CALLS, *command, env={"CHECK_RUNS": str(runs)}) == EVERYWHERE | OF_BODIES[HOST]
+    assert found(process, *CALLS, *command) == EVERYWHERE | OF_BODIES[HOST]
     assert sorted(runs.read_text().split()) == ["crash", "pay", "protocol", "rejected"]
 
 
 @of_an_sdk
 @pytest.mark.parametrize(("transport", "path", "attach"), [("http", "mcp", True), ("sse", "sse", False)])
-def test_over_http(transport: str, path: str, attach: bool) -> None:
+def test_over_http(transport: str, path: str, attach: bool, run: Callable[..., Done]) -> None:
     """Over SSE the same is found as over stdio, and over streamable HTTP nothing on a guarded server."""
     port = free_port()
     with serving_http("tests/servers/checked_server.py", port, *(["--attach"] if attach else []), f"--{transport}"):
-        keys = found(*CALLS, f"http://127.0.0.1:{port}/{path}")
+        keys = found(run, *CALLS, f"http://127.0.0.1:{port}/{path}")
     assert keys == (set() if attach else EVERYWHERE | OF_BODIES[HOST])
 
 
-def test_no_tool_runs(tmp_path: Path) -> None:
+def test_no_tool_runs(run: Callable[..., Done], runs: Path) -> None:
     """Without being asked to, the check runs no tool's body; it checks each revision, and judges arguments by it."""
-    runs = tmp_path / "runs"
-    document = json.loads(run("--json", f"{SERVER}:bare", env={"CHECK_RUNS": str(runs)}).stdout)
+    document = json.loads(run("--json", f"{SERVER}:bare").stdout)
     assert {(finding["check"], finding["tool"]) for finding in document["findings"]} == EVERYWHERE | UNGUARDED
     assert not runs.exists()
     spoken = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
@@ -116,19 +135,18 @@ def test_no_tool_runs(tmp_path: Path) -> None:
     assert channel["revisions"] == ["2025-06-18", "2025-03-26", "2024-11-05"]
 
 
-def test_read_only(tmp_path: Path) -> None:
+def test_read_only(run: Callable[..., Done], runs: Path) -> None:
     """With --read-only the tools that say so run once, with the schema's examples; one without examples does not."""
-    runs = tmp_path / "runs"
-    done = run("--json", "--read-only", f"{SERVER}:attached", env={"CHECK_RUNS": str(runs)})
+    done = run("--json", "--read-only", f"{SERVER}:attached")
     assert runs.read_text().splitlines() == ["read", "read_one INV-1"]
     document = json.loads(done.stdout)
     assert [(f["check"], f["tool"]) for f in document["findings"]] == [("results.error_shaped_success", "read_one")]
     assert document["not_checked"]["its result, since the schema has no examples of what it requires"] == ["read_other"]
 
 
-def test_what_is_not_utf8_in_memory() -> None:
+def test_what_is_not_utf8_in_memory(run: Callable[..., Done]) -> None:
     """A text that a transport could not send is found in memory, too."""
-    keys = found("--call", "undecodable={}", f"{SERVER}:attached")
+    keys = found(run, "--call", "undecodable={}", f"{SERVER}:attached")
     assert keys == {("results.undecodable", "undecodable")}
 
 
@@ -139,7 +157,7 @@ def test_a_tool_that_blocks_its_loop(tmp_path: Path) -> None:
         f"import sys, time\nsys.path.insert(0, {str(ROOT)!r})\nfrom tests.helpers.hosts import new_server\n"
         "server = new_server()\n\n\n@server.tool()\ndef wait() -> str:\n    time.sleep(600)\n    return ''\n"
     )
-    done = run("--json", "--timeout", "3", "--call", "wait={}", f"{path}:server")
+    done = process("--json", "--timeout", "3", "--call", "wait={}", f"{path}:server")
     assert ("session.timeout", "wait") in {(f["check"], f["tool"]) for f in json.loads(done.stdout)["findings"]}
     assert done.returncode == 1
 
@@ -149,7 +167,7 @@ def test_a_tool_that_blocks_its_loop(tmp_path: Path) -> None:
 COVERED = ROOT / "tests" / "servers" / "covered_server.py"
 
 
-def gaps(factory: str) -> list[tuple[str, str, str]]:
+def gaps(run: Callable[..., Done], factory: str) -> list[tuple[str, str, str]]:
     """What the coverage checks find: the check without its group, the tool, and where."""
     found = json.loads(run("--json", f"{COVERED}:{factory}").stdout)["findings"]
     split = [(*f["check"].split("."), f["tool"], f["where"]) for f in found]
@@ -160,9 +178,9 @@ MISNAMED = [("unraised_entry", "", f"json.{name}") for name in ("NoSuchError", "
 UNRAISED = [("unraised_entry", "", f"covered_server.{name}") for name in ("Caught", "Given")]
 
 
-def test_what_is_not_guarded() -> None:
+def test_what_is_not_guarded(run: Callable[..., Done]) -> None:
     """Tools without a guard, a guard in the wrong place, unknown exceptions and entries that nothing raises."""
-    assert gaps("decorated") == [
+    assert gaps(run, "decorated") == [
         ("decorator_order", "wrong_order", ""),
         ("unguarded", "bare", ""),
         ("unmapped_exception", "", "covered_server.Locked"),
@@ -173,7 +191,7 @@ def test_what_is_not_guarded() -> None:
     ]
 
 
-def test_what_cannot_be_made_json() -> None:
+def test_what_cannot_be_made_json(run: Callable[..., Done]) -> None:
     """A return type that no JSON can be made of; under an attached guard the decorators' order does not matter."""
     # What a host itself refuses to register is not there.
     others = (
@@ -181,7 +199,7 @@ def test_what_cannot_be_made_json() -> None:
         if IS_FASTMCP
         else {"function": "collections.abc.Callable[..., int]"}
     )
-    assert gaps("attached") == [
+    assert gaps(run, "attached") == [
         *sorted(("output_type", *other) for other in {"handle": "covered_server.Handle", **others}.items()),
         ("unmapped_exception", "", "covered_server.Locked"),
         ("unmapped_exception", "", "covered_server.Refused"),
@@ -191,6 +209,6 @@ def test_what_cannot_be_made_json() -> None:
     ]
 
 
-def test_no_gaps() -> None:
+def test_no_gaps(run: Callable[..., Done]) -> None:
     """A server whose every tool and exception is covered has no finding."""
-    assert gaps("good") == []
+    assert gaps(run, "good") == []
