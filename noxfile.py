@@ -46,7 +46,7 @@ HOSTLESS_ON = "mcp2"
 # These have sessions of their own.
 APART = ["--ignore=tests/interop", "--ignore=tests/packs"]
 # Three on two cores: half of what they do is to wait for servers.
-IN_PARALLEL = ["-n", "3"]
+IN_PARALLEL = ["-n", "3", "--dist", "worksteal"]
 
 # tests/interop has a session of its own: the newest of each host, on the newest Python. The conformance suite needs
 # Node 22, which few machines have: everybody takes this one, from the package index.
