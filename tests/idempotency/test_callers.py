@@ -19,7 +19,7 @@ from iserror.idempotency import Idempotency, IdempotencyStore
 from tests.conftest import Lines
 from tests.helpers import hosts
 from tests.helpers.hosts import HOST, in_memory, new_server, text_of
-from tests.servers.idempotent_server import Effects
+from tests.servers.idempotent_server import Effects, add_tools, auth_settings, error_map
 
 SCRIPT = "tests/servers/idempotent_server.py"
 pytestmark = [pytest.mark.host, pytest.mark.anyio]
@@ -35,7 +35,7 @@ def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
     return hosts.normalize(first) == hosts.normalize(second)
 
 
-def post(port: int, tool: str, arguments: dict[str, Any], token: str | None = None) -> dict[str, Any]:
+def post(url: str, tool: str, arguments: dict[str, Any], token: str | None = None) -> dict[str, Any]:
     """Call a tool over streamable HTTP with hand-written JSON-RPC, without a session."""
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
     headers = {
@@ -45,7 +45,7 @@ def post(port: int, tool: str, arguments: dict[str, Any], token: str | None = No
     }
     if token is not None:
         headers["authorization"] = f"Bearer {token}"
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/mcp", json.dumps(body).encode(), headers)
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request, timeout=30) as answer:
         text = answer.read().decode()
     if not text.startswith("{"):
@@ -55,61 +55,72 @@ def post(port: int, tool: str, arguments: dict[str, Any], token: str | None = No
     return found
 
 
+@pytest.fixture
+def effects(tmp_path: Path) -> Effects:
+    return Effects(tmp_path / "effects")
+
+
 @pytest.fixture(params=["attached", "decorated"])
-def mode(request: pytest.FixtureRequest) -> list[str]:
-    return ["--decorated"] if request.param == "decorated" else []
+def payments(request: pytest.FixtureRequest, effects: Effects) -> Callable[..., Any]:
+    """Makes the server with the tools, guarded as a whole or by the decorators alone."""
+
+    def made(*, auth: bool = False, **settings: Any) -> Any:
+        guard = ToolErrors(error_map(), idempotency=Idempotency(**settings))
+        server = new_server("payments", **(auth_settings() if auth else {}))
+        add_tools(server, guard, effects)
+        if request.param == "attached":
+            guard.attach(server)
+        return server
+
+    return made
 
 
-def test_callers_do_not_share_a_key(tmp_path: Path, mode: list[str]) -> None:
+def test_callers_do_not_share_a_key(payments: Callable[..., Any], effects: Effects) -> None:
     """Over HTTP, two subjects with the same key and arguments run each their own; one subject runs once."""
-    effects, port = Effects(tmp_path / "effects"), hosts.free_port()
     runs: dict[str, set[int]] = {}
-    with hosts.serving_http(SCRIPT, port, "--auth", "--effects", str(effects.file), *mode):
+    with hosts.serving(payments(auth=True), stateless=True) as url:
         for tool in ("pay", "pay_sync"):
             for who in ("alice", "bob", "client-only") * 2:
-                answer = post(port, tool, {"amount": 5, "key": "k"}, f"{who}-may-pass")
+                answer = post(url, tool, {"amount": 5, "key": "k"}, f"{who}-may-pass")
                 runs.setdefault(f"{who} {tool}", set()).add(json.loads(text_of(answer))["run"])
         with pytest.raises(urllib.error.HTTPError):
-            post(port, "pay", {"amount": 5, "key": "k"}, "forged")
+            post(url, "pay", {"amount": 5, "key": "k"}, "forged")
         assert list(runs.values()) == [{1}, {2}, {3}, {4}, {5}, {6}]
         assert len(effects.all()) == 6
         # A task of its own has the token, a bare thread has nothing that says who calls.
         callers = ("alice-may-pass", "bob-may-pass") * 2
-        assert [text_of(post(port, "pay_in_task", {"key": "k"}, who)) for who in callers] == ["run 7", "run 8"] * 2
+        assert [text_of(post(url, "pay_in_task", {"key": "k"}, who)) for who in callers] == ["run 7", "run 8"] * 2
         for who in callers:
-            assert "IDEMPOTENCY_UNAUTHENTICATED" in text_of(post(port, "pay_in_thread", {"key": "k"}, who))
+            assert "IDEMPOTENCY_UNAUTHENTICATED" in text_of(post(url, "pay_in_thread", {"key": "k"}, who))
 
 
-def test_unauthenticated_http_has_to_opt_in(tmp_path: Path, mode: list[str]) -> None:
+def test_unauthenticated_http_has_to_opt_in(payments: Callable[..., Any], effects: Effects, lines: Lines) -> None:
     """Over HTTP without a token a key is refused and nothing runs, in a thread or task of its own neither.
 
     The log says how to allow it."""
-    effects, port, log = Effects(tmp_path / "effects"), hosts.free_port(), tmp_path / "log.jsonl"
-    with hosts.serving_http(SCRIPT, port, "--effects", str(effects.file), "--log", str(log), *mode):
+    with hosts.serving(payments(), stateless=True) as url:
         for tool in ("pay", "pay_sync"):
-            answer = post(port, tool, {"amount": 5, "key": "k"})
+            answer = post(url, tool, {"amount": 5, "key": "k"})
             assert "IDEMPOTENCY_UNAUTHENTICATED: " in text_of(answer)
             assert "stop and tell the user" in text_of(answer)
         for tool in ("pay_in_thread", "pay_in_task"):
-            assert "IDEMPOTENCY_UNAUTHENTICATED" in text_of(post(port, tool, {"key": "k"}))
+            assert "IDEMPOTENCY_UNAUTHENTICATED" in text_of(post(url, tool, {"key": "k"}))
         assert effects.all() == []
-        assert "run" in text_of(post(port, "pay", {"amount": 5}))
-    assert "Idempotency(allow_unauthenticated=True)" in log.read_text()
+        assert "run" in text_of(post(url, "pay", {"amount": 5}))
+    assert "Idempotency(allow_unauthenticated=True)" in json.dumps(lines.read())
 
 
-def test_unauthenticated_http_shares_a_scope_if_allowed(tmp_path: Path, mode: list[str]) -> None:
+def test_unauthenticated_http_shares_a_scope_if_allowed(payments: Callable[..., Any], effects: Effects) -> None:
     """Where it is allowed, anonymous callers over HTTP share their keys."""
-    effects, port = Effects(tmp_path / "effects"), hosts.free_port()
-    with hosts.serving_http(SCRIPT, port, "--open", "--effects", str(effects.file), *mode):
+    with hosts.serving(payments(allow_unauthenticated=True), stateless=True) as url:
         for tool in ("pay", "pay_sync"):
-            assert same(*[post(port, tool, {"amount": 5, "key": "k"}) for _ in range(2)])
+            assert same(*[post(url, tool, {"amount": 5, "key": "k"}) for _ in range(2)])
     assert effects.all() == ["pay 5", "pay_sync 5"]
 
 
-async def test_unauthenticated_sessions(tmp_path: Path, mode: list[str]) -> None:
+async def test_unauthenticated_sessions(payments: Callable[..., Any], effects: Effects) -> None:
     """In a session over HTTP without a token a key is refused just so."""
-    effects = Effects(tmp_path / "effects")
-    async with hosts.over_http(SCRIPT, "--sessions", "--effects", str(effects.file), *mode) as call:
+    async with hosts.over_http(payments()) as call:
         for tool in ("pay", "pay_sync"):
             assert "IDEMPOTENCY_UNAUTHENTICATED: " in text_of(await call(tool, {"amount": 5, "key": "k"}))
     assert effects.all() == []

@@ -1,4 +1,4 @@
-"""Idempotency keys of guarded functions: who runs, who waits and for how long, and what is refused. No host is needed."""
+"""Idempotency keys of guarded functions, without a host: who runs, who waits for how long, and what is refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import contextlib
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +17,8 @@ import pytest
 from iserror import ToolErrors, ToolFailure
 from iserror.idempotency import Entry, Idempotency, IdempotencyStore, MemoryStore
 from tests.conftest import Lines
+from tests.helpers.clock import Clock
+from tests.helpers.stores import Watched
 from tests.servers.idempotent_server import PaymentLost, error_map
 
 pytestmark = [pytest.mark.hostless, pytest.mark.anyio]
@@ -30,13 +31,14 @@ def mine(store: IdempotencyStore | None = None, **settings: Any) -> Idempotency:
 
 async def test_a_waiter_runs_when_the_first_applied_nothing() -> None:
     """When the first call releases the key, exactly one of those that wait runs, and the others get its result."""
-    guard, runs = ToolErrors(idempotency=mine()), []
+    store = Watched()
+    guard, runs = ToolErrors(idempotency=mine(store)), []
 
     @guard(idempotency_key="key")
     async def pay(key: str) -> int:
         runs.append(key)
         run = len(runs)
-        await anyio.sleep(0.1)
+        await store.until_async(waiting=4)
         if run == 1:
             raise ToolFailure("NOT_YET", "Not yet.", outcome="not_applied")
         return run
@@ -57,43 +59,55 @@ async def test_a_waiter_runs_when_the_first_applied_nothing() -> None:
 
 
 async def test_a_cancelled_waiter_leaves_at_once() -> None:
-    """Cancelling a call that waits for a key ends it now, and the first call keeps the key."""
-    guard, runs = ToolErrors(idempotency=mine()), []
+    """Cancelling a call that waits for a key ends it while the first call runs, and that keeps the key."""
+    store, left = Watched(), anyio.Event()
+    guard, runs = ToolErrors(idempotency=mine(store)), []
 
     @guard(idempotency_key="key")
     async def pay(key: str) -> int:
         runs.append(key)
-        await anyio.sleep(0.5)
+        await left.wait()
         return len(runs)
+
+    async def cancel_the_waiter() -> None:
+        await store.until_async(waiting=1)
+        scope.cancel()
 
     async with anyio.create_task_group() as group:
         group.start_soon(pay, "k")
-        await anyio.sleep(0.05)
-        started = time.monotonic()
-        with anyio.move_on_after(0.05):
+        while not runs:
+            await anyio.sleep(0)
+        with anyio.CancelScope() as scope:
+            group.start_soon(cancel_the_waiter)
             await pay("k")
-        assert time.monotonic() - started < 0.3
+        assert scope.cancelled_caught
+        left.set()
         assert await pay("k") == 1
     assert len(runs) == 1
 
 
 @pytest.mark.parametrize("how", ["scope", "task", "timeout"])
-async def test_a_body_that_was_stopped_is_unknown(how: str) -> None:
+async def test_a_body_that_was_stopped_is_unknown(how: str, clock: Clock) -> None:
     """A call that was cancelled or timed out in its body never runs again, and a repeat says why."""
     guard, runs = ToolErrors(idempotency=mine()), []
+    clock.drive()
 
-    @guard(idempotency_key="key", timeout=0.1 if how == "timeout" else None)
+    @guard(idempotency_key="key", timeout=60 if how == "timeout" else None)
     async def pay(key: str) -> None:
         runs.append(key)
-        await anyio.sleep(30)
+        if how == "scope":
+            scope.cancel()
+        elif how == "task":
+            task.cancel()
+        else:
+            clock.forward(61)
+        await anyio.sleep_forever()
 
     if how == "scope":
-        with anyio.move_on_after(0.1):
+        with anyio.CancelScope() as scope:
             await pay("k")
     elif how == "task":
         task = asyncio.create_task(pay("k"))
-        await anyio.sleep(0.1)
-        task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
     else:
@@ -107,24 +121,33 @@ async def test_a_body_that_was_stopped_is_unknown(how: str) -> None:
 
 
 class Slow(MemoryStore):
-    """A store whose claims take a while."""
+    """A store whose claims take until the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.may_answer = threading.Event(), threading.Event()
 
     async def claim(self, *arguments: Any) -> Entry:
-        await asyncio.sleep(0.2)
+        self.asked.set()
+        await asyncio.to_thread(self.may_answer.wait, 30)
         return await super().claim(*arguments)
 
 
 async def test_cancelled_before_the_body_began() -> None:
     """A call that is cancelled while it claims its key gives it back: the next one runs."""
-    guard, runs = ToolErrors(idempotency=mine(Slow())), []
+    store = Slow()
+    guard, runs = ToolErrors(idempotency=mine(store)), []
 
     @guard(idempotency_key="key")
     async def pay(key: str) -> int:
         runs.append(key)
         return len(runs)
 
-    with anyio.move_on_after(0.05):
-        await pay("k")
+    async with anyio.create_task_group() as group:
+        group.start_soon(pay, "k")
+        await asyncio.to_thread(store.asked.wait, 30)
+        group.cancel_scope.cancel()
+    store.may_answer.set()
     assert runs == []
     assert await pay("k") == 1
 
@@ -145,7 +168,8 @@ async def test_an_interrupt_in_the_body_is_unknown() -> None:
 
 async def test_a_call_inside_its_own_body() -> None:
     """A body that calls its tool with its own key fails at once instead of waiting for itself."""
-    guard = ToolErrors(idempotency=mine())
+    store = Watched()
+    guard = ToolErrors(idempotency=mine(store))
     seen: list[ToolFailure] = []
 
     @guard(idempotency_key="key")
@@ -156,9 +180,8 @@ async def test_a_call_inside_its_own_body() -> None:
             seen.append(exc)
         return "paid"
 
-    started = time.monotonic()
     assert await pay("k") == await pay("k") == "paid"
-    assert time.monotonic() - started < 5
+    assert store.waiting == set()
     assert [(exc.code, exc.retryable, exc.outcome) for exc in seen] == [
         ("IDEMPOTENCY_KEY_IN_USE", False, "not_applied")
     ]
@@ -166,12 +189,13 @@ async def test_a_call_inside_its_own_body() -> None:
 
 def test_in_threads() -> None:
     """Sync calls in plain threads wait for one another, and the body runs once."""
-    guard, runs, results = ToolErrors(idempotency=mine()), [], []
+    store = Watched()
+    guard, runs, results = ToolErrors(idempotency=mine(store)), [], []
 
     @guard(idempotency_key="key")
     def pay(key: str) -> int:
         runs.append(key)
-        time.sleep(0.3)
+        store.until(waiting=7)
         return len(runs)
 
     threads = [threading.Thread(target=lambda: results.append(pay("k"))) for _ in range(8)]
@@ -183,22 +207,22 @@ def test_in_threads() -> None:
     assert len(runs) == 1
 
 
-async def test_a_blocked_loop_keeps_its_lease() -> None:
+async def test_a_blocked_loop_keeps_its_lease(clock: Clock) -> None:
     """A body that blocks the event loop for longer than the lease does not lose its key."""
-    guard, runs, results = ToolErrors(idempotency=mine(lease=0.2)), [], []
+    store = Watched(clock)
+    guard, runs, results = ToolErrors(idempotency=mine(store, lease=60)), [], []
+    thread = threading.Thread(target=lambda: results.append(anyio.run(pay, "k")))
 
     @guard(idempotency_key="key")
     async def pay(key: str) -> int:
         runs.append(key)
-        time.sleep(0.8)
+        for thirds in range(1, 7):
+            clock.forward(21)
+            store.until(renewals=thirds)
+        thread.start()
+        store.until(waiting=1)
         return len(runs)
 
-    def elsewhere() -> None:
-        time.sleep(0.5)
-        results.append(anyio.run(pay, "k"))
-
-    thread = threading.Thread(target=elsewhere)
-    thread.start()
     assert await pay("k") == 1
     thread.join()
     assert results == [1]
@@ -207,7 +231,7 @@ async def test_a_blocked_loop_keeps_its_lease() -> None:
 
 async def test_a_plain_function_that_hands_out_a_coroutine(lines: Lines) -> None:
     """It is refused before its body runs, the log says what to do, and its key is free."""
-    guard, runs = ToolErrors(idempotency=mine(wait=0.2)), []
+    guard, runs = ToolErrors(idempotency=mine()), []
 
     async def body(key: str) -> None:
         runs.append(key)
@@ -224,22 +248,24 @@ async def test_a_plain_function_that_hands_out_a_coroutine(lines: Lines) -> None
     assert runs == []
 
 
-async def test_waiting_ends_before_the_guard_s_timeout() -> None:
+async def test_waiting_ends_before_the_guard_s_timeout(clock: Clock) -> None:
     """A duplicate that only waited says so; it is not stopped by the time limit, as if it had run."""
-    guard = ToolErrors(idempotency=mine(lease=60))
-    settings = guard.idempotency
-    assert settings is not None
+    clock.drive()
+    guard, ended, runs = ToolErrors(idempotency=mine(Watched(clock, 95), wait=1_000, lease=1_000)), anyio.Event(), []
 
     @guard(idempotency_key="key")
-    async def pay(key: str, hold: float) -> None:
-        await anyio.sleep(hold)
+    async def pay(key: str) -> None:
+        runs.append(key)
+        await ended.wait()
 
-    limited = guard(idempotency_key="key", timeout=0.5)(pay.__wrapped__)  # type: ignore[attr-defined]
+    limited = guard(idempotency_key="key", timeout=100)(pay.__wrapped__)  # type: ignore[attr-defined]
     async with anyio.create_task_group() as group:
-        group.start_soon(pay, "k", 1.0)
-        await anyio.sleep(0.1)
+        group.start_soon(pay, "k")
+        while not runs:
+            await anyio.sleep(0)
         with pytest.raises(ToolFailure) as early:
-            await limited("k", 1.0)
+            await limited("k")
+        ended.set()
     assert (early.value.code, early.value.retryable) == ("IDEMPOTENCY_KEY_IN_USE", True)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import json
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +19,9 @@ from iserror.idempotency import Entry, Idempotency, IdempotencyStore, MemoryStor
 from iserror.testing import assert_tool_error
 from tests.conftest import Lines
 from tests.helpers import hosts
+from tests.helpers.clock import Clock
 from tests.helpers.hosts import HOST, Context, failure_of, in_memory, new_server, text_of, types
+from tests.helpers.stores import Watched
 from tests.servers.idempotent_server import Effects, add_tools, error_map
 
 SCRIPT = "tests/servers/idempotent_server.py"
@@ -25,15 +29,17 @@ pytestmark = [pytest.mark.host, pytest.mark.anyio]
 
 
 class Served:
-    """A server of this host in memory, its tools and effects."""
+    """A server of this host in memory, its tools and effects; `meanwhile` is called in a body that holds."""
 
-    def __init__(self, folder: Path, *, attached: bool = True, **settings: Any) -> None:
+    def __init__(
+        self, folder: Path, *, attached: bool = True, meanwhile: Callable[[], object] | None = None, **settings: Any
+    ) -> None:
         self.settings = Idempotency(**settings)
         # `MCPServer` without a guard hands a sync tool nothing by which stdio and HTTP could be told apart.
         self.hides = () if attached or HOST != "mcp2" else ("pay_sync",)
         self.guard = ToolErrors(error_map(), idempotency=self.settings)
         self.server = new_server("payments")
-        self.effects = Effects(folder / "effects")
+        self.effects = Effects(folder / "effects", meanwhile)
         add_tools(self.server, self.guard, self.effects)
         if attached:
             self.guard.attach(self.server)
@@ -397,13 +403,15 @@ async def test_a_wrapper_round_a_guarded_function() -> None:
 # --- concurrency -------------------------------------------------------------------------------------------------
 
 
-async def test_duplicates_wait_for_the_first(served: Served) -> None:
+@pytest.mark.parametrize("is_attached", [True, False], ids=["attached", "decorated"])
+async def test_duplicates_wait_for_the_first(is_attached: bool, tmp_path: Path) -> None:
     """Calls that come while the first runs get its result, and the body runs once."""
-    answers: list[dict[str, Any]] = []
+    store, answers = Watched(), []
+    served = Served(tmp_path, attached=is_attached, meanwhile=lambda: store.until(waiting=5), store=store)
     async with in_memory(served.server) as call, anyio.create_task_group() as group:
 
         async def one() -> None:
-            answers.append(await call("pay", {"amount": 5, "key": "k", "hold": 0.3}))
+            answers.append(await call("pay", {"amount": 5, "key": "k", "hold": 1}))
 
         for _ in range(6):
             group.start_soon(one)
@@ -412,17 +420,25 @@ async def test_duplicates_wait_for_the_first(served: Served) -> None:
     assert served.effects.all() == ["pay 5"]
 
 
-async def test_a_duplicate_does_not_wait_for_ever(tmp_path: Path) -> None:
+async def test_a_duplicate_does_not_wait_for_ever(tmp_path: Path, clock: Clock) -> None:
     """After `wait` seconds a duplicate fails retryably; the repeat that it allows gets the result."""
-    served = Served(tmp_path, wait=0.1)
-    arguments = {"amount": 5, "key": "k", "hold": 1.0}
+    may_end, store = threading.Event(), Watched(clock, 21)
+    served = Served(tmp_path, meanwhile=lambda: may_end.wait(30), store=store, wait=20, lease=60)
+    arguments = {"amount": 5, "key": "k", "hold": 1}
     async with in_memory(served.server) as call, anyio.create_task_group() as group:
-        group.start_soon(call, "pay", arguments)
+
+        async def first() -> None:
+            await call("pay", arguments)
+            ended.set()
+
+        ended = anyio.Event()
+        group.start_soon(first)
         while not served.effects.all():
             await anyio.sleep(0.01)
         early = failure_of(await call("pay", arguments))
         assert (early["code"], early["retryable"], early["outcome"]) == ("IDEMPOTENCY_KEY_IN_USE", True, "not_applied")
-        await anyio.sleep(1.2)
+        may_end.set()
+        await ended.wait()
         assert json.loads(text_of(await call("pay", arguments))) == {"amount": 5, "run": 1}
     assert served.effects.all() == ["pay 5"]
 
@@ -504,12 +520,15 @@ async def test_no_store_no_run(tmp_path: Path, lines: Lines) -> None:
     assert line["exception"][0]["type"] == "ConnectionError"
 
 
-async def test_a_store_that_fails_after_the_body(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_a_store_that_fails_after_the_body(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], clock: Clock
+) -> None:
     """The caller gets the result, the operator is told once, and the key reads as unknown when its lease is over."""
-    served = Served(tmp_path, store=Broken("finish"), lease=0.2, wait=5)
+    served = Served(tmp_path, store=Broken("finish"), lease=60)
     async with in_memory(served.server) as call:
         first = await call("pay", {"amount": 5, "key": "k"})
         assert json.loads(text_of(first)) == {"amount": 5, "run": 1}
+        clock.forward(61)
         again = failure_of(await call("pay", {"amount": 5, "key": "k"}))
         await call("pay", {"amount": 5, "key": "other"})
     assert (again["code"], again["outcome"], again["retryable"]) == ("OUTCOME_UNKNOWN", "unknown", False)

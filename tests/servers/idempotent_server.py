@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ if __name__ == "__main__":
 import time
 
 import anyio
+import anyio.to_thread
 from pydantic import BaseModel
 
 from iserror import ErrorMap, ToolErrors, ToolFailure, configure_logging
@@ -85,10 +87,16 @@ def as_success(result: Any) -> Any:
 
 
 class Effects:
-    """The effects of all processes that share a file: one line each."""
+    """The effects of all processes that share a file: one line each.
 
-    def __init__(self, file: Path) -> None:
+    Args:
+        file: The file.
+        meanwhile: What a body that holds does instead of sleeping.
+    """
+
+    def __init__(self, file: Path, meanwhile: Callable[[], object] | None = None) -> None:
         self.file = file
+        self.meanwhile = meanwhile
         self._lock = threading.Lock()
 
     def add(self, what: object) -> int:
@@ -105,7 +113,10 @@ def add_tools(server: Any, guard: ToolErrors, effects: Effects) -> None:
     @guard(effect="write", idempotency_key="key")
     async def pay(amount: int, key: str | None = None, hold: float = 0) -> Receipt:
         run = effects.add(f"pay {amount}")
-        await anyio.sleep(hold)
+        if hold and effects.meanwhile is not None:
+            await anyio.to_thread.run_sync(effects.meanwhile)
+        else:
+            await anyio.sleep(hold)
         return Receipt(amount=amount, run=run)
 
     @server.tool()
@@ -207,7 +218,7 @@ def settings_of(options: argparse.Namespace) -> Idempotency:
     return Idempotency(store, wait=options.wait, lease=options.lease, allow_unauthenticated=options.open)
 
 
-def auth_settings(port: int) -> dict[str, Any]:
+def auth_settings(port: int = 0) -> dict[str, Any]:
     """What makes the host ask for one of `TOKENS`."""
     if IS_FASTMCP:
         from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
@@ -231,7 +242,10 @@ def auth_settings(port: int) -> dict[str, Any]:
             return AccessToken(token=token, client_id="one client", scopes=[], subject=subject)
 
     url = f"http://127.0.0.1:{port}"
-    return {"auth": AuthSettings(issuer_url=url, resource_server_url=url), "token_verifier": Verifier()}
+    # The newest 2.x wants to hear who judges whom a token is for.
+    judged = {"validate_token_resource": False} if "validate_token_resource" in AuthSettings.model_fields else {}
+    settings = AuthSettings(issuer_url=url, resource_server_url=url, **judged)
+    return {"auth": settings, "token_verifier": Verifier()}
 
 
 def main() -> None:
