@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
+import anyio
 import pytest
 from pydantic import BaseModel
 
@@ -78,7 +78,7 @@ async def test_sampling_elicitation_progress_and_logging(mode: str, lines: Lines
     connection, each = client(events)
     async with hosts.in_memory(server, **connection) as call:
         assert "hi yourself, accept Ann" == hosts.text_of(await call("talk", {}, **each))
-        await asyncio.sleep(0.01)
+        await anyio.wait_all_tasks_blocked()
     assert [("log", "info"), ("progress", 1.0, 2.0), "asked", "sampled"] == sorted(events, key=str)
     assert [] == lines.read()
 
