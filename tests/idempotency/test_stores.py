@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, SecretStr
 
 from iserror import ToolErrors, ToolFailure
 from iserror.idempotency import Idempotency, IdempotencyStore, MemoryStore, RedisStore, record, scope
+from tests.helpers.clock import Clock
 from tests.servers.redis_server import RedisServer
 
 pytestmark = [pytest.mark.hostless, pytest.mark.anyio]
@@ -37,6 +38,18 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[IdempotencyStor
     made = RedisStore(request.getfixturevalue("redis").url, prefix=f"{request.node.name}:")
     yield made
     await made.aclose()
+
+
+@pytest.fixture
+def elapse(request: pytest.FixtureRequest, clock: Clock) -> Callable[[float], None]:
+    """Lets time pass for the store of a test."""
+
+    def passed(seconds: float) -> None:
+        clock.forward(seconds)
+        if "redis" in request.node.callspec.params.values():
+            request.getfixturevalue("redis").elapse(seconds)
+
+    return passed
 
 
 async def test_one_of_many_claims_wins(store: IdempotencyStore) -> None:
@@ -66,10 +79,10 @@ async def test_released_is_free(store: IdempotencyStore) -> None:
     assert (await store.claim("k", B, b"", 10)).state == "claimed"
 
 
-async def test_an_expired_lease_is_lost(store: IdempotencyStore) -> None:
+async def test_an_expired_lease_is_lost(store: IdempotencyStore, elapse: Callable[[float], None]) -> None:
     """A key that was not renewed is lost to all others; its late owner may still say how it ended."""
-    await store.claim("k", A, b"begun", 0.05)
-    await asyncio.sleep(0.1)
+    await store.claim("k", A, b"begun", 60)
+    elapse(61)
     for _ in range(2):
         entry = await store.claim("k", B, b"", 10)
         assert (entry.state, entry.record) == ("lost", b"begun")
@@ -79,13 +92,13 @@ async def test_an_expired_lease_is_lost(store: IdempotencyStore) -> None:
     assert (await store.claim("k", B, b"", 10)).record == b"late"
 
 
-async def test_a_renewed_lease_holds(store: IdempotencyStore) -> None:
+async def test_a_renewed_lease_holds(store: IdempotencyStore, elapse: Callable[[float], None]) -> None:
     """Renewing keeps a key in progress, and only its owner can."""
-    await store.claim("k", A, b"", 0.2)
-    await store.claim("l", A, b"", 0.2)
-    await store.renew("k", A, 10)
-    await store.renew("l", B, 10)
-    await asyncio.sleep(0.3)
+    await store.claim("k", A, b"", 60)
+    await store.claim("l", A, b"", 60)
+    await store.renew("k", A, 600)
+    await store.renew("l", B, 600)
+    elapse(61)
     assert (await store.claim("k", B, b"", 10)).state == "in_progress"
     assert (await store.claim("l", B, b"", 10)).state == "lost"
 
@@ -103,43 +116,46 @@ async def test_finished_without_a_claim(store: IdempotencyStore) -> None:
 
 
 @pytest.mark.parametrize("kind", ["memory", "redis"])
-async def test_a_key_is_forgotten_in_time(kind: str, redis: RedisServer) -> None:
+async def test_a_key_is_forgotten_in_time(kind: str, redis: RedisServer, elapse: Callable[[float], None]) -> None:
     """After `max_age` a finished key is free again."""
-    made: Any = MemoryStore(max_age=0.2) if kind == "memory" else RedisStore(redis.url, prefix="age:", max_age=1)
+    made: Any = MemoryStore(max_age=60) if kind == "memory" else RedisStore(redis.url, prefix="age:", max_age=60)
     await made.claim("k", A, b"", 10)
     await made.finish("k", A, b"")
     assert (await made.claim("k", B, b"", 10)).state == "done"
-    await asyncio.sleep(0.3 if kind == "memory" else 1.2)
+    elapse(30)
+    assert (await made.claim("k", B, b"", 10)).state == "done"
+    elapse(31)
     assert (await made.claim("k", B, b"", 10)).state == "claimed"
     if kind == "redis":
         await made.aclose()
 
 
 @pytest.mark.parametrize("kind", ["memory", "redis"])
-async def test_a_key_in_progress_is_not_forgotten(kind: str, redis: RedisServer) -> None:
+async def test_a_key_in_progress_is_not_forgotten(
+    kind: str, redis: RedisServer, elapse: Callable[[float], None]
+) -> None:
     """A key in progress outlives `max_age`: it is kept for as long as its lease, and `max_age` beyond it."""
-    made: Any = MemoryStore(max_age=0.2) if kind == "memory" else RedisStore(redis.url, prefix="long:", max_age=1)
-    age = 0.2 if kind == "memory" else 1
-    await made.claim("k", A, b"", 0.2 + age)
-    await asyncio.sleep(age + 0.1)
+    made: Any = MemoryStore(max_age=60) if kind == "memory" else RedisStore(redis.url, prefix="long:", max_age=60)
+    await made.claim("k", A, b"", 120)
+    elapse(90)
     assert (await made.claim("k", B, b"", 10)).state == "in_progress"
-    await made.renew("k", A, 0.2 + age)
-    await asyncio.sleep(age + 0.1)
+    await made.renew("k", A, 120)
+    elapse(90)
     assert (await made.claim("k", B, b"", 10)).state == "in_progress"
-    await asyncio.sleep(age)
+    elapse(60)
     assert (await made.claim("k", B, b"", 10)).state == "lost"
-    await asyncio.sleep(0.4)
+    elapse(31)
     assert (await made.claim("k", B, b"", 10)).state == "claimed"
     if kind == "redis":
         await made.aclose()
 
 
-async def test_memory_forgets_behind_a_key_in_progress() -> None:
+async def test_memory_forgets_behind_a_key_in_progress(clock: Clock) -> None:
     """A finished key is forgotten in time though an older one is still in progress."""
-    store = MemoryStore(max_age=0.1)
-    await store.claim("going", A, b"", 10)
+    store = MemoryStore(max_age=60)
+    await store.claim("going", A, b"", 600)
     await store.finish("k", A, b"")
-    await asyncio.sleep(0.2)
+    clock.forward(61)
     assert (await store.claim("k", B, b"", 10)).state == "claimed"
 
 
