@@ -17,6 +17,9 @@ from iserror.logs import configure, sink
 from iserror.logs.chain import State
 from iserror.logs.excinfo import LogText
 from iserror.logs.fingerprint import keep_key_in
+from tests.helpers.clock import clock
+
+__all__ = ["clock"]
 
 # Where the library was installed before it had a plugin, pytest does not find that by itself.
 pytest_plugins = [] if "iserror" in entry_points(group="pytest11").names else ["iserror.testing.plugin"]

@@ -14,8 +14,10 @@ import iserror
 from iserror import ErrorMap, Failure, ToolErrors, client, idempotency, logs, packs, testing
 from iserror.errors.vocabulary import BUILT_IN
 from iserror.redact import DEFAULT_RULES
-from tests import hosts
-from tests.hosts import HOST, ROOT
+from tests.helpers import hosts
+from tests.helpers.hosts import HOST, ROOT
+
+pytestmark = pytest.mark.sdk
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.hostless
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "iserror"
 
@@ -130,7 +132,9 @@ def test_every_room_has_a_floor() -> None:
 
 
 def test_no_module_is_long() -> None:
-    long = {name: lines for name, path in modules().items() if (lines := len(path.read_text().splitlines())) > MAX_LINES}
+    long = {
+        name: lines for name, path in modules().items() if (lines := len(path.read_text().splitlines())) > MAX_LINES
+    }
     assert not long
 
 

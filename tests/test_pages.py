@@ -26,8 +26,8 @@ from sybil.parsers.markdown import CodeBlockParser
 
 from iserror import Batch, ErrorMap, Safe, ToolErrors, ToolFailure
 from iserror.testing import connect
-from tests import hosts
-from tests.hosts import ROOT
+from tests.helpers import hosts
+from tests.helpers.hosts import ROOT
 
 pytestmark = pytest.mark.anyio
 
