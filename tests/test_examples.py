@@ -15,7 +15,7 @@ from iserror.testing import assert_tool_error
 from tests.helpers import hosts
 from tests.helpers.hosts import HOST, ROOT, normalize
 
-pytestmark = pytest.mark.hostless
+pytestmark = [pytest.mark.hostless, pytest.mark.newest]
 
 SERVER = f"examples/billing/server_{HOST}.py"
 

@@ -17,7 +17,7 @@ from iserror.cli import main
 from tests.helpers.hosts import HOST, IS_FASTMCP, MCP, MODERN, ROOT, free_port, serving_http
 from tests.servers.checked_server import PASSWORD
 
-pytestmark = pytest.mark.host
+pytestmark = [pytest.mark.host, pytest.mark.newest]
 
 SERVER = ROOT / "tests" / "servers" / "checked_server.py"
 

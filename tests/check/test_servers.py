@@ -27,7 +27,7 @@ from tests.helpers.hosts import ROOT
 from tests.servers.bad_server import SECRET
 from tests.servers.checked_server import PASSWORD
 
-pytestmark = pytest.mark.hostless
+pytestmark = [pytest.mark.hostless, pytest.mark.newest]
 
 
 def main(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

@@ -21,7 +21,7 @@ from tests.servers.idempotent_server import Effects
 from tests.servers.redis_server import RedisServer
 
 SCRIPT = "tests/servers/idempotent_server.py"
-pytestmark = [pytest.mark.hostless, pytest.mark.anyio]
+pytestmark = [pytest.mark.hostless, pytest.mark.newest, pytest.mark.anyio]
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from iserror.logs.read.summary import Summary, moment, summarize
 from iserror.logs.read.text import columns, sparkline, to_json, to_text
 from tests.helpers.log_files import scaled
 
-pytestmark = pytest.mark.hostless
+pytestmark = [pytest.mark.hostless, pytest.mark.newest]
 
 BASE = 1_767_323_045  # 2026-01-02T03:04:05Z
 DAY = 86_400
