@@ -27,9 +27,9 @@ import structlog
 from iserror import ToolErrors, ToolFailure, configure_logging, current_call, logs
 from iserror.layers.ids import new_request_id
 from iserror.logs import configure, housekeeping
-from iserror.logs.chain import LogHandler
 from iserror.logs.fingerprint import fingerprint
 from iserror.logs.housekeeping import Housekeeper
+from iserror.logs.logging_bridge import LogHandler
 from iserror.logs.read.reader import search
 from iserror.logs.read.summary import summarize
 from iserror.logs.sink import FileSink

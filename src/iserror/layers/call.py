@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from structlog.contextvars import bind_contextvars, reset_contextvars
 
@@ -21,6 +21,7 @@ from iserror.errors.problem import Problem, ProtocolProblem, crash
 from iserror.errors.toolfailure import ToolFailure, came_from
 from iserror.errors.vocabulary import Effect
 from iserror.layers.ids import new_request_id
+from iserror.logs import owner
 from iserror.logs.fingerprint import fingerprint
 from iserror.redact.speech import MAX_TOOL_NAME, log_name, safe_name
 from iserror.support.causes import MAX_CHAIN, leaves
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from iserror.guard import ToolErrors
     from iserror.layers.function import Options
 
-current: Final[ContextVar[Call | None]] = ContextVar("iserror_call", default=None)
+current: Final = cast("ContextVar[Call | None]", owner.current)
 
 
 def _after_fork() -> None:

@@ -12,9 +12,10 @@ from iserror.errors.returned import text_of_value
 from iserror.errors.vocabulary import BUILT_IN, Outcome, default_outcome
 from iserror.layers.call import Call
 from iserror.layers.cancel import must_pass
-from iserror.logs.chain import emit, redacted
-from iserror.logs.excinfo import describe, log_text
+from iserror.logs.emit import emit
+from iserror.logs.excinfo import described
 from iserror.logs.record import SCHEMA_VERSION
+from iserror.logs.redaction import log_text, redacted
 from iserror.logs.sink import tell_once
 from iserror.redact.speech import log_name
 from iserror.support.look import attempt
@@ -30,8 +31,6 @@ _CATEGORIES: Final = {
     -32602: "invalid_argument",
     -32603: "internal",
 }
-# Not by way of a metaclass, which may raise.
-_QUALNAME: Final[Callable[[type], str]] = vars(type)["__qualname__"].__get__
 
 
 def report(call: Call, *, handled: str | None = None) -> None:
@@ -174,9 +173,7 @@ def _line(call: Call, exc: BaseException | None = None, **more: Any) -> dict[str
         line["arguments"] = redacted(dict(arguments))
     line.update(more)
     if exc is not None:
-        # Of an object that resists being described, the type at least.
-        least = [{"type": _QUALNAME(type(exc)), "message": "", "frames": []}]
-        line["exception"] = attempt(describe, least, exc)
+        line["exception"] = described(exc)
     return {key: value for key, value in line.items() if value is not None}
 
 

@@ -24,7 +24,7 @@ from iserror.layers.cancel import cancelled_by_scope, must_pass, task_now
 from iserror.layers.protocol import protocol_parts
 from iserror.layers.report import report, report_cancelled, report_finished
 from iserror.logs.chain import State
-from iserror.logs.configure import settle
+from iserror.logs.configure import reinstall
 from iserror.redact import clean_line
 from iserror.redact.speech import MAX_MESSAGE, safe_line, safe_name
 from iserror.support.jsonrpc import FAILURE_KEY, INVALID_PARAMS, RESULT_REVISION, TOOL_FAILURE_KEY
@@ -65,9 +65,9 @@ async def serve(host: WireHost, call: Call, invoke: Callable[[], Awaitable[R]]) 
     Raises:
         Exception: The host's protocol error, or what has to pass (cancellation, the SDK's own errors).
     """
-    if State.unsettled:  # an HTTP server configures logging after everything else
-        State.unsettled = False
-        attempt(settle, None)
+    if State.reinstall_due:  # an HTTP server configures logging after everything else
+        State.reinstall_due = False
+        attempt(reinstall, None)
     result: Any = None
     ended: BaseException | None = None
     call.awaiting = True
