@@ -687,7 +687,7 @@ def test_page_vector(empty: Server) -> None:
         "data_dir",
         *(f"secret.files.{name}" for name in ("type", "path", "remove_trailing_whitespace")),
         *(f"sources.iserror.{name}" for name in ("type", "include", "read_from", "max_line_bytes")),
-        *(f"sources.iserror.logs.fingerprint.{name}" for name in ("strategy", "lines")),
+        *(f"sources.iserror.fingerprint.{name}" for name in ("strategy", "lines")),
         *(f"transforms.iserror_line.{name}" for name in ("type", "inputs", "source")),
         *(f"sinks.clickhouse.{name}" for name in ("type", "inputs", "endpoint", "database", "table", "format")),
         *(f"sinks.clickhouse.auth.{name}" for name in ("strategy", "user", "password")),

@@ -28,9 +28,10 @@ from hypothesis import strategies as st
 from iserror import logs
 from iserror.cli import run as cli
 from iserror.logs import segment
-from iserror.logs.read import follow, reader, source
+from iserror.logs.read import follow, source
 from iserror.logs.read.follow import Follower
-from iserror.logs.read.reader import Stream, search
+from iserror.logs.read.search import search
+from iserror.logs.read.stream import Stream
 from iserror.logs.record import stamp
 from iserror.logs.segment import Name
 from iserror.logs.sink import FileSink
@@ -79,7 +80,7 @@ def small(**more: int) -> Iterator[None]:
     with (
         mock.patch.multiple(source, **sizes),
         mock.patch.multiple(segment, MEMBER=sizes["MEMBER"]),
-        mock.patch.multiple(reader, _STEP=256),
+        mock.patch.multiple("iserror.logs.read.search", _STEP=256),
     ):
         yield
 

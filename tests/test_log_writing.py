@@ -30,7 +30,7 @@ from iserror.logs import configure, housekeeping
 from iserror.logs.fingerprint import fingerprint
 from iserror.logs.housekeeping import Housekeeper
 from iserror.logs.logging_bridge import LogHandler
-from iserror.logs.read.reader import search
+from iserror.logs.read.search import search
 from iserror.logs.read.summary import summarize
 from iserror.logs.sink import FileSink
 from tests import hosts
