@@ -142,6 +142,15 @@ def test_nothing_works(lines: Lines, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert SECRET not in stderr
 
 
+@pytest.mark.usefixtures("bugs_are_reported")
+def test_a_bug_in_the_fingerprint(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line without its fingerprint is still a line."""
+    monkeypatch.setattr(fingerprint, "_key", bug)
+    assert fingerprint.fingerprint("pay", {"order": 4711}) is None
+    (line,) = lines.read()
+    assert (line["event"], line["places"][-1].partition(":")[0]) == ("guard_error", "logs/fingerprint.py")
+
+
 # --- lines of other loggers ----------------------------------------------------------------------------------
 
 
@@ -273,7 +282,7 @@ def test_a_bug_in_housekeeping(tmp_path: Path, lines: Lines, monkeypatch: pytest
         assert line["places"][-1].startswith("logs/housekeeping.py:")
 
 
-# --- foreign objects are no bugs -----------------------------------------------------------------------------
+# --- foreign objects are not bugs -----------------------------------------------------------------------------
 
 
 class Hostile:
@@ -285,8 +294,10 @@ class Hostile:
     __repr__ = __str__
 
 
-def test_what_a_user_made_is_no_bug(lines: Lines, bugs_are_reported: None) -> None:
+def test_what_a_user_made_is_no_bug(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values, keys, notes, messages and arguments that raise are the user's: the log keeps silent about them."""
+    ours = [handler for handler in logging.root.handlers if isinstance(handler, logging_bridge.LogHandler)]
+    monkeypatch.setattr(logging.root, "handlers", ours)  # pytest's raise what a record's text raises
 
     class HostileError(Exception):
         __notes__ = property(lambda self: bug())  # type: ignore[assignment]
@@ -302,5 +313,11 @@ def test_what_a_user_made_is_no_bug(lines: Lines, bugs_are_reported: None) -> No
 
     with pytest.raises(ToolFailure):
         ToolErrors()(tool)(Hostile())
-    assert heard(lines.read()) == []
+    written = [json.loads(line) for file in lines.folder.glob("*.jsonl") for line in file.read_text().splitlines()]
+    assert [line["event"] for line in written] == [
+        "paid",
+        "(a line that could not be made)",
+        "(a line that could not be made)",
+        "tool_failed",
+    ]
     assert fingerprint.fingerprint("a", {"b": Hostile()}) is None

@@ -43,7 +43,7 @@ class LogHandler(logging.Handler):
         if getattr(record, _TAKEN, False):
             return
         setattr(record, _TAKEN, True)
-        if record.levelno >= logging.WARNING or State.level < logging.INFO or not look(_is_the_hosts, False, record):
+        if look(_is_wanted, True, record):
             shield(self._write, None, record)
 
     def _write(self, record: logging.LogRecord) -> None:
@@ -78,6 +78,10 @@ def _structlog_event(record: logging.LogRecord, message: str) -> EventDict | Non
     """Return the event of a structlog that goes over logging. It is the message, or the message is its JSON."""
     event = record.msg if isinstance(record.msg, dict) else _json_object(message)
     return dict(event) if event is not None and "event" in event else None
+
+
+def _is_wanted(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.WARNING or State.level < logging.INFO or not _is_the_hosts(record)
 
 
 def _is_the_hosts(record: logging.LogRecord) -> bool:
