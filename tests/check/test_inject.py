@@ -189,13 +189,13 @@ def _twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    describe = report.describe
-    monkeypatch.setattr(report, "describe", lambda exc: [{**item, "frames": []} for item in describe(exc)])
+    described = report.described
+    monkeypatch.setattr(report, "described", lambda exc: [{**item, "frames": []} for item in described(exc)])
 
 
 def _other_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    describe = report.describe
-    monkeypatch.setattr(report, "describe", lambda exc: [{**item, "type": "Exception"} for item in describe(exc)])
+    described = report.described
+    monkeypatch.setattr(report, "described", lambda exc: [{**item, "type": "Exception"} for item in described(exc)])
 
 
 def _no_envelope(monkeypatch: pytest.MonkeyPatch) -> None:

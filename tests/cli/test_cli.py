@@ -127,7 +127,7 @@ def test_no_id(wanted: str, log: Path, capsys: pytest.CaptureFixture[str]) -> No
     out, err = capsys.readouterr()
     assert out == ""
     assert err.isprintable() or err.rstrip("\n").isprintable()
-    assert "4 to 32 hexadecimal digits of a request id or trace id are needed" in err
+    assert "use 4 to 32 hexadecimal digits of a request id or trace id" in err
 
 
 def test_missing_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

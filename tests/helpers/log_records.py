@@ -11,7 +11,7 @@ from typing import Any
 from unittest import mock
 
 from iserror.logs import segment
-from iserror.logs.read import reader, source
+from iserror.logs.read import source
 from iserror.logs.record import stamp
 from iserror.logs.segment import Name
 
@@ -59,7 +59,7 @@ def small(**more: int) -> Iterator[None]:
     with (
         mock.patch.multiple(source, **sizes),
         mock.patch.multiple(segment, MEMBER=sizes["MEMBER"]),
-        mock.patch.multiple(reader, _STEP=256),
+        mock.patch.multiple("iserror.logs.read.search", _STEP=256),
     ):
         yield
 

@@ -270,8 +270,8 @@ def test_starts_fast() -> None:
     """`iserror trace` loads nothing of the server's side, nor what only other commands need."""
     script = (
         "import sys; from iserror.cli import main; main(['trace', '0' * 32, sys.argv[1]])\n"
-        "print(*(n for n in ('pydantic', 'structlog', 'anyio', 'mcp', 'asyncio', 'logging', 'iserror.logs.read.summary', "
-        "'iserror.layers.call') if n in sys.modules))"
+        "print(*(n for n in ('pydantic', 'structlog', 'anyio', 'mcp', 'asyncio', 'logging', "
+        "'iserror.logs.read.summary', 'iserror.layers.call') if n in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", script, __file__], capture_output=True, text=True)
     assert done.stdout == "\n", done.stderr

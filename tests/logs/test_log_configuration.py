@@ -21,8 +21,8 @@ import structlog
 
 from iserror import ToolErrors, ToolFailure, configure_logging, logs
 from iserror.logs import configure
-from iserror.logs.chain import LogHandler
 from iserror.logs.fingerprint import fingerprint
+from iserror.logs.logging_bridge import LogHandler
 from iserror.logs.read.summary import summarize
 from iserror.logs.sink import FileSink
 from tests.helpers import hosts

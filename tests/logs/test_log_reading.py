@@ -26,7 +26,8 @@ from iserror.cli import run as cli
 from iserror.logs import segment
 from iserror.logs.read import source
 from iserror.logs.read.follow import Follower
-from iserror.logs.read.reader import Stream, search
+from iserror.logs.read.search import search
+from iserror.logs.read.stream import Stream
 from iserror.logs.record import stamp
 from iserror.logs.segment import Name
 from iserror.logs.sink import FileSink

@@ -27,7 +27,7 @@ from iserror import ToolErrors, ToolFailure, configure_logging, current_call, lo
 from iserror.layers.ids import new_request_id
 from iserror.logs import housekeeping
 from iserror.logs.housekeeping import Housekeeper
-from iserror.logs.read.reader import search
+from iserror.logs.read.search import search
 from iserror.logs.sink import FileSink
 from tests.helpers.log_children import STAGES, body, command, duplicates, fail, run, sink_of
 from tests.helpers.log_files import (

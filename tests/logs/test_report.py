@@ -21,11 +21,13 @@ import pytest
 
 from iserror import ErrorMap
 from iserror.errors.vocabulary import BUILT_IN
-from iserror.logs.read import entry, page, summary
+from iserror.logs.read import page, suggestion, summary
 from iserror.logs.read import text as summary_text
+from iserror.logs.read.figures import Forgotten, Summary
 from iserror.logs.read.page import to_html
-from iserror.logs.read.summary import Summary, moment, summarize
+from iserror.logs.read.summary import summarize
 from iserror.logs.read.text import columns, sparkline, to_json, to_text
+from iserror.logs.read.values import moment
 from tests.helpers.log_files import scaled
 
 pytestmark = [pytest.mark.hostless, pytest.mark.newest]
@@ -239,7 +241,7 @@ def test_memory_is_bounded() -> None:
         for n in range(start, stop):
             tally.add(crashed(f"a.E{n}", n, tool=f"t{n}", fingerprint=f"{n:x}", session_id=f"{n}"))
             if n % 100 == 99:
-                sizes.extend((len(tally.pairs.entries), len(tally.types.entries), len(tally.calls.entries)))
+                sizes.extend((len(tally.pairs.counts), len(tally.types.counts), len(tally.calls.counts)))
 
     go_on(0, total - 15_000)
     tracemalloc.start()  # it is slow, and all that is kept changes in what is left
@@ -281,13 +283,13 @@ def test_a_burst_outlasts_a_full_table() -> None:
     burst = [failed(n, fingerprint="burst") for n in range(3)]
     summed = summarize([*rare, burst[0], failed(fingerprint="one too many"), *burst[1:]])
     assert [(loop.fingerprint, loop.count) for loop in summed.loops] == [("burst", 3)]
-    assert summed.forgotten_calls == summary.Forgotten(summary.KEEP_CALLS, summary.KEEP_CALLS)
+    assert summed.forgotten_calls == Forgotten(summary.KEEP_CALLS, summary.KEEP_CALLS)
 
 
 def test_texts_are_cut() -> None:
     """Of a long text its beginning is kept."""
     (row,) = summarize([failed(tool="t" * 100_000, code="C" * 100_000, request_id="r" * 100_000)]).rows
-    assert {len(row.tool), len(row.code), len(row.request_id)} == {entry.MAX_TEXT}
+    assert {len(row.tool), len(row.code), len(row.request_id)} == {suggestion.MAX_TEXT}
 
 
 def test_records_are_read_once() -> None:
@@ -363,7 +365,7 @@ def lines_of(summed: Summary) -> list[str]:
 @pytest.fixture
 def no_packs(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no pack knew any of the classes."""
-    monkeypatch.setattr(summary, "_pack_of", lambda kind: "")
+    monkeypatch.setattr(summary, "pack_of", lambda kind: "")
 
 
 @pytest.mark.usefixtures("no_packs")
@@ -424,7 +426,7 @@ def test_no_line_for_what_has_no_name(kind: object) -> None:
 
 def test_library_codes() -> None:
     """The codes that a suggestion must not take are the library's."""
-    assert set(BUILT_IN) == entry.LIBRARY_CODES
+    assert set(BUILT_IN) == suggestion.LIBRARY_CODES
 
 
 def test_what_is_unmapped() -> None:
@@ -482,7 +484,7 @@ def test_groups() -> None:
     assert crash.type == "a.One"
     group["exceptions"] = [one, two]
     (crash,) = summarize([crashed("", exception=[group])]).unmapped
-    assert (crash.type, crash.line) == (entry.SEVERAL, "")
+    assert (crash.type, crash.line) == (suggestion.SEVERAL, "")
 
 
 def test_host_errors() -> None:

@@ -15,7 +15,9 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from iserror.logs.read.reader import Found, Stream, as_id, paths_of, search
+from iserror.logs.read.reader import as_id, paths_of
+from iserror.logs.read.search import Found, search
+from iserror.logs.read.stream import Stream
 from iserror.logs.record import LEVELS, LOG_VARIABLE, Record, minted, printable
 from iserror.logs.render import render, render_line
 

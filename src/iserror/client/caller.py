@@ -31,10 +31,11 @@ from iserror.client.outcome import (
 from iserror.client.session import by_name, list_tools, sender
 from iserror.errors.failure import Failure
 from iserror.layers.ids import new_request_id
-from iserror.logs.chain import emit
-from iserror.logs.excinfo import describe, log_text
+from iserror.logs.emit import emit
+from iserror.logs.excinfo import described
 from iserror.logs.fingerprint import fingerprint
 from iserror.logs.record import SCHEMA_VERSION
+from iserror.logs.redaction import log_text
 from iserror.redact.speech import log_name, safe_name
 from iserror.support.look import attempt
 from iserror.support.otel import parse_traceparent
@@ -394,7 +395,7 @@ class ToolCaller:
                 "will_repeat": self._repeats(outcome, attempts),
             }
             if isinstance(outcome, OutcomeUnknown) and outcome.exception is not None:
-                line["exception"] = attempt(describe, None, outcome.exception)
+                line["exception"] = described(outcome.exception)
         event = "tool_call_cancelled" if outcome is None else "tool_call_failed"
         emit("warning", event, {key: value for key, value in line.items() if value is not None})
 

@@ -1,4 +1,4 @@
-"""The entry that a map lacks: for an exception type as the log names it, the line that adds one."""
+"""Suggestions of map entries: for an exception type in the log, the line that adds its entry."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import itertools
 import re
 from typing import Final
 
-MAX_TEXT: Final = 200
-"""Characters of a name; a longer one was cut."""
+from iserror.logs.read.values import MAX_TEXT
 
 SEVERAL: Final = "(several types in a group)"
 
-# A `ToolError` that the host made of another server's crash: the map is asked for what it came from.
 HOST_ERRORS: Final = frozenset(
     {
         "mcp.server.fastmcp.exceptions.ToolError",
@@ -20,8 +18,9 @@ HOST_ERRORS: Final = frozenset(
         "fastmcp.exceptions.ToolError",
     }
 )
-# Of these the map is never asked: they do not come from `Exception`.
+"""What hosts raise for another server's crash: the map is asked for the exception that led to it."""
 _NO_EXCEPTIONS: Final = frozenset({"asyncio.exceptions.CancelledError", "asyncio.CancelledError", "trio.Cancelled"})
+"""These don't come from `Exception`: no map is asked for them."""
 LIBRARY_CODES: Final = frozenset(
     {
         "INTERNAL_ERROR",
@@ -44,7 +43,6 @@ LIBRARY_CODES: Final = frozenset(
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+\Z")
 _MAX_CODE: Final = 64
 
-# By the class's name, first match first: the category, and words that hold whatever it was.
 _CATEGORIES: Final = (
     (r"ModuleNotFound", "internal"),
     (r"Time(d)?_?[Oo]ut|DeadlineExceeded", "deadline_exceeded"),
@@ -56,6 +54,7 @@ _CATEGORIES: Final = (
     (r"NotFound|DoesNotExist|NoSuch|NoResult|\AKeyError\Z|\ALookupError\Z", "not_found"),
     (r"NotImplemented|Unimplemented|Unsupported", "unimplemented"),
 )
+"""The category by the class's name; the first match counts."""
 _WORDS: Final = {
     "deadline_exceeded": "The service behind this tool did not answer in time.",
     "resource_exhausted": "The service behind this tool takes no more requests at the moment.",
@@ -67,10 +66,11 @@ _WORDS: Final = {
     "unimplemented": "The service behind this tool does not support this.",
     "internal": "The tool could not complete the call.",
 }
+"""A message for each category that is true whatever the exception was."""
 
 
-def entry(kind: str, taken: set[tuple[str, str]]) -> tuple[str, str]:
-    """The line that adds an entry for an exception type, and what to know of it; no line for what has no name."""
+def suggested_entry(kind: str, taken: set[tuple[str, str]]) -> tuple[str, str]:
+    """Return the line that adds an entry for an exception type, and advice. A type without a name has no line."""
     named = _named(kind)
     if not named[0]:
         return named
@@ -85,7 +85,7 @@ def entry(kind: str, taken: set[tuple[str, str]]) -> tuple[str, str]:
 
 
 def _named(kind: str) -> tuple[str, str]:
-    """How a line names the exception class, and what to know of it; the name is empty where there is none."""
+    """Return how a line names the exception class, and advice. The name is empty if no line can name it."""
     if not kind:
         return "", "The log does not say which exception it was: see the traceback."
     if kind == SEVERAL:
@@ -99,18 +99,18 @@ def _named(kind: str) -> tuple[str, str]:
     builtin = getattr(builtins, kind, None) if kind.isidentifier() else None
     if isinstance(builtin, type) and builtin.__name__ == kind and issubclass(builtin, BaseException):
         if kind == "Exception":
-            return "", "An entry for Exception would hide every crash: raise a class of your own, and map that."
+            return "", "An entry for Exception would hide every crash: raise your own class, and map that."
         if not issubclass(builtin, Exception):
             return "", "It does not come from Exception, so no entry applies: catch it in the tool."
-        return kind, "Any mistake in the code may raise it: better raise a class of your own, and map that."
+        return kind, "Any mistake in the code may raise it: better raise your own class, and map that."
     if len(kind) >= MAX_TEXT or not _DOTTED.match(kind) or not all(part.isidentifier() for part in kind.split(".")):
-        return "", "This is no dotted name of a class: see the traceback, and map a class that it comes from."
-    advice = "Its name holds only while its module is the one that is run." if kind.startswith("__main__.") else ""
+        return "", "This isn't a dotted name of a class: see the traceback, and map a class that it comes from."
+    advice = "This name is right only while its module is the one that you run." if kind.startswith("__main__.") else ""
     return '"' + kind.encode("unicode_escape").decode() + '"', advice
 
 
 def _code(name: str, package: str, category: str, taken: set[tuple[str, str]]) -> str:
-    """A code after the class's name that is free: neither the library's own nor known with another category."""
+    """Return a code after the class's name that is free: not the library's, and not known with another category."""
     known = LIBRARY_CODES | {code for code, said in taken if said != category}
     plain = _snake(name) or f"{category.upper()}_FAILURE"
     numbered = (f"{plain[:56].rstrip('_')}_{number}" for number in itertools.count(2))
@@ -119,7 +119,7 @@ def _code(name: str, package: str, category: str, taken: set[tuple[str, str]]) -
 
 
 def _snake(name: str) -> str:
-    """A class's name as a code; empty where too little of it is ASCII."""
+    """Return a class's name as a code, or an empty text if too little of it is ASCII."""
     plain = re.sub(r"[^A-Za-z0-9_]", "", name)
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", plain).upper()
     code = re.sub(r"_+", "_", words).lstrip("_0123456789")[:_MAX_CODE].rstrip("_")
