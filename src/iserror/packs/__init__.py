@@ -9,8 +9,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from iserror.errors.pack import ListedPack
-from iserror.support.look import attempt
+from iserror.packs.listed import ListedPack
+from iserror.support.look import look
 
 if TYPE_CHECKING:
     from iserror.errors.pack import Pack
@@ -97,7 +97,7 @@ def detect() -> tuple[Pack, ...]:
     found = (
         name
         for name, (_, library) in _PACKS.items()
-        if library is not None and (not library or attempt(find_spec, None, library))
+        if library is not None and (not library or look(find_spec, None, library))
     )
     return tuple(map(_pack, found))
 
