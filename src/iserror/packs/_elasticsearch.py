@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 from iserror.errors.entry import Entry
 from iserror.errors.pack import By, Pack
-from iserror.errors.template import Template
 from iserror.packs import codes
 from iserror.packs.cause import cause_of
-from iserror.packs.http import by_status
+from iserror.packs.http import SOME_REFUSED, by_status
 
 
 def _cause(exc: Any) -> str | None:
@@ -32,11 +30,6 @@ def _why(exc: Any) -> str:
     return type(exc.errors[0]).__name__
 
 
-SOME_REFUSED: Final = replace(
-    codes.UPSTREAM_ERROR,
-    retryable=False,
-    message=Template(("A service that this tool needs did not take all of the items.",)),
-)
 _HTTP: Final = by_status("meta.status", lambda exc: exc.meta.headers)
 _T: Final = "elastic_transport."
 _E: Final = "elasticsearch."

@@ -10,7 +10,7 @@ from iserror.errors.pack import By, Pack
 from iserror.packs import codes
 from iserror.packs.cause import by_cause
 from iserror.packs.http import NO_CREDENTIALS, by_status
-from iserror.support.look import attempt
+from iserror.support.look import look
 
 
 def _by_status(path: str, headers: Callable[[Any], Any], body: Callable[[Any], Any]) -> By:
@@ -19,7 +19,7 @@ def _by_status(path: str, headers: Callable[[Any], Any], body: Callable[[Any], A
 
     def key(exc: Any) -> object:
         status = by.key(exc)
-        taken = status == 422 and attempt(
+        taken = status == 422 and look(
             lambda: any(e["code"] == "already_exists" for e in body(exc)["errors"]), False
         )
         return "422 already_exists" if taken else status

@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from iserror.errors.pack import By, Pack
 from iserror.packs import codes
-from iserror.packs._elasticsearch import SOME_REFUSED
 from iserror.packs.cause import by_cause
-from iserror.packs.http import statuses
+from iserror.packs.http import SOME_REFUSED, statuses
 
 
 def _status(exc: Any) -> int:

@@ -12,7 +12,7 @@ from iserror.packs._postgres import asyncpg, psycopg
 from iserror.packs._pymysql import pymysql
 from iserror.packs._sqlite3 import sqlite3
 from iserror.support.loading import named
-from iserror.support.look import attempt
+from iserror.support.look import look
 
 _DRIVERS: Final = {**sqlite3.rows, **psycopg.rows, **asyncpg.rows, **pymysql.rows}
 
@@ -25,7 +25,8 @@ def _rows(kind: type) -> tuple[Entry | By, ...]:
 
 def _of_driver(exc: Any) -> Entry | None:
     # The adapter of asyncpg raises classes of its own from those of asyncpg.
-    for link in (exc.orig, exc.orig.__cause__):
+    driver = look(lambda: exc.orig, None)
+    for link in (driver, look(lambda: driver.__cause__, None)):
         kind: Any = type(link)
         for row in _rows(kind):
             found = row.find(link) if isinstance(row, By) else row
@@ -38,7 +39,7 @@ class _Wrapped(By):
     """The entry of the driver's exception; of one that no pack knows, by what SQLAlchemy made of it."""
 
     def find(self, exc: BaseException) -> Entry | None:
-        return attempt(_of_driver, None, exc) or super().find(exc)
+        return _of_driver(exc) or super().find(exc)
 
 
 def _wrapped(otherwise: Entry) -> By:

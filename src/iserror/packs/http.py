@@ -12,7 +12,7 @@ from iserror.errors.pack import By
 from iserror.errors.template import Template
 from iserror.packs import codes
 from iserror.packs.retry import limited, wait_of
-from iserror.support.look import attempt
+from iserror.support.look import look
 
 # RFC 9110 section 15, RFC 6585, and what a gateway between says (502, 504).
 STATUSES: Final = {
@@ -54,7 +54,7 @@ def by_status(path: str, headers: Callable[[Any], Any]) -> By:
         value = exc
         for name in names:
             value = getattr(value, name)
-        if value == 403 and attempt(lambda: limited(headers(exc)), False):
+        if value == 403 and look(lambda: limited(headers(exc)), False):
             return 429
         return int(value) if 100 <= int(value) < 600 else None
 
@@ -117,3 +117,10 @@ UNSIGNED: Final = replace(
     outcome="not_applied",
 )
 """What an SDK says of a webhook."""
+
+SOME_REFUSED: Final = replace(
+    codes.UPSTREAM_ERROR,
+    retryable=False,
+    message=Template(("A service that this tool needs did not take all of the items.",)),
+)
+"""The answer to a bulk request that the service did in part."""

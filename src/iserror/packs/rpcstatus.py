@@ -11,7 +11,7 @@ from iserror.errors.entry import Entry
 from iserror.errors.template import Template
 from iserror.packs import codes
 from iserror.redact import Safe
-from iserror.support.look import attempt
+from iserror.support.look import look
 
 _MAX_FIELDS: Final = 10
 _MAX_FIELD: Final = 64
@@ -48,7 +48,7 @@ def names_of(fields: Iterable[str]) -> Safe | None:
 def status(exc: Any) -> str:
     """The name of an RPC's status code; of two, with whether the server says when to come again."""
     name: str = exc.code().name
-    if name in ("ABORTED", "RESOURCE_EXHAUSTED") and attempt(_told_to_wait, False, exc):
+    if name in ("ABORTED", "RESOURCE_EXHAUSTED") and look(_told_to_wait, False, exc):
         return f"{name} with RetryInfo"
     return name
 
