@@ -25,8 +25,9 @@ def _rows(kind: type) -> tuple[Entry | By, ...]:
 
 def _of_driver(exc: Any) -> Entry | None:
     # The adapter of asyncpg raises classes of its own from those of asyncpg.
-    driver = look(lambda: exc.orig, None)
-    for link in (driver, look(lambda: driver.__cause__, None)):
+    driver: Any = look(lambda: exc.orig, None)
+    links: tuple[Any, Any] = (driver, look(lambda: driver.__cause__, None))
+    for link in links:
         kind: Any = type(link)
         for row in _rows(kind):
             found = row.find(link) if isinstance(row, By) else row
