@@ -337,7 +337,7 @@ def _with_progress(stream: Stream) -> Iterator[Record]:
 
 
 def _catalog(options: argparse.Namespace) -> int:
-    from iserror.cli.catalog import changes, codes_of, load, to_html, to_json, to_markdown
+    from iserror.cli.codes import changes, codes_of, load, to_html, to_json, to_markdown
 
     try:
         codes = codes_of(load(options.object))
