@@ -14,12 +14,12 @@ from typing import Any
 import jsonschema
 import pytest
 
+from iserror import cli
 from iserror.check import audit, baseline, output
 from iserror.check.checks.arguments import broken
 from iserror.check.finding import CHECKS, Finding
 from iserror.check.target import parse
 from iserror.check.wire import CannotRunError, safe_url
-from iserror.cli import run as cli
 from tests.bad_server import SECRET
 from tests.checked_server import PASSWORD
 from tests.hosts import ROOT
@@ -252,7 +252,7 @@ MISUSE = {
     ("--baseline", "/nowhere/x", "a:b"): "No such file or directory",
     ("--baseline", str(SERVER), "a:b"): "is no baseline: write one with --write-baseline",
     ("--call", "x", "a:b"): "give a tool and its arguments as a JSON object",
-    ("--timeout", "0", "a:b"): "'0' is no number of seconds",
+    ("--timeout", "0", "a:b"): "invalid timeout '0': use a number of seconds above 0",
     ("a:b", "c:d"): "unrecognized arguments: c:d",
 }
 
@@ -292,7 +292,7 @@ def test_baseline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     baseline.write(path, [Finding("stdout.noise", "")])
     code, stdout, stderr = main(capsys, "--baseline", str(path), "--json", *target)
     assert (code, [f["check"] for f in json.loads(stdout)["findings"]]) == (1, ["channels.unknown_method"])
-    assert stderr == "iserror: 1 findings of the baseline are no longer there: write it anew\n"
+    assert stderr == f"iserror: 1 baseline finding no longer occurs: update it with --write-baseline {path}\n"
     path.write_text(stdout)
     assert baseline.read(path) == {("channels.unknown_method", "", "")}
 
@@ -382,9 +382,9 @@ def test_json_without_the_extra() -> None:
 
 def test_a_long_run_says_what_it_does(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A step that begins ten seconds after the last word on stderr is named there."""
-    from iserror.cli import run as cli
+    from iserror.cli.check import Progress
 
-    progress = cli._Progress()
+    progress = Progress()
     progress("2025-11-25: unknown tool")
     progress.since -= 11
     progress("2025-11-25: pay, call\x1b[31m")

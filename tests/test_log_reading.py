@@ -25,13 +25,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from iserror import logs
-from iserror.cli import run as cli
+from iserror import cli, logs
 from iserror.logs import segment
 from iserror.logs.read import follow, reader, source
 from iserror.logs.read.follow import Follower
 from iserror.logs.read.reader import Stream, search
 from iserror.logs.record import stamp
+from iserror.logs.render import render_line
 from iserror.logs.segment import Name
 from iserror.logs.sink import FileSink
 
@@ -686,7 +686,7 @@ def test_odd_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         for command in (["trace", CALLS[0]], ["trace", CALLS[0], "--json"], ["report"]):
             assert cli.main([*command, str(path)]) == 0
             captured = capsys.readouterr()
-            assert ("that are no records" in captured.err) is (command[0] == "report" or CALLS[0].encode() in odd)
+            assert ("that are not records" in captured.err) is (command[0] == "report" or CALLS[0].encode() in odd)
         assert len(Follower([path]).last(5)) == 1
 
 
@@ -701,7 +701,7 @@ def test_odd_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
             assert "the good one" in out or command[0] == "report"
             assert [c for c in out + err if not c.isprintable() and c != "\n"] == []
         for record in Follower([path]).last(5):
-            cli.render_line(record)
+            render_line(record)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
@@ -964,7 +964,7 @@ def test_no_time(option: str, text: str, capsys: pytest.CaptureFixture[str]) -> 
         cli.main(["trace", CALLS[0], f"{option}={text}"])
     assert caught.value.code == 2
     err = capsys.readouterr().err
-    assert "is no time: use 2026-11-30, 2026-11-30T09:00 (UTC) or how long ago, such as 24h" in err
+    assert f"invalid time {text!r}: use 2026-11-30, 2026-11-30T09:00 (UTC) or an age such as 24h" in err
     assert "\x1b" not in err
 
 

@@ -1,4 +1,4 @@
-"""The catalogue of a server's codes, for its readers, and for the test that codes stay what they are."""
+"""The catalog of a server's error codes: collect it, render it, and compare it with an earlier one."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from iserror.support.loading import imported, named
 SCHEMA_VERSION: Final = 1
 
 Code = dict[str, Any]
-"""What a code means: `category`, `retryable` (a repeat can help, of any entry), and `entries`, one an exception."""
+"""A code: `category`, `retryable` (True if a retry can help for any entry) and `entries`, one per exception."""
 
 
 def load(spec: str) -> object:
-    """The object that `module:name` or `file.py:name` names; the folder one stands in is looked in, too.
+    """Return the object that `module:name` or `file.py:name` names. Modules in the working folder are found too.
 
     Raises:
-        ValueError: It names nothing, or the module cannot be imported.
+        ValueError: If there is no such object, or the module cannot be imported.
     """
     module, colon, path = spec.rpartition(":")
     if not colon or not module or not path:
-        raise ValueError(f"{spec!r} names no object: use module:name or file.py:name")
+        raise ValueError(f"invalid object {spec!r}: use module:name or file.py:name")
     try:
         found: Any = imported(module)
         for name in path.split("."):
@@ -42,13 +42,13 @@ def load(spec: str) -> object:
 
 
 def codes_of(source: object) -> dict[str, Code]:
-    """Every code that a guard, a map, or the guard attached to a server gives out, in alphabetical order.
+    """Return every code that a guard or a map can issue, in alphabetical order.
 
     Args:
-        source: A `ToolErrors`, an `ErrorMap`, a pack, or a server with a guard.
+        source: A `ToolErrors`, an `ErrorMap`, a pack, or a server with a guard attached.
 
     Raises:
-        TypeError: It is none of these.
+        TypeError: If the source is anything else.
     """
     known = (ToolErrors, ErrorMap, Pack)
     guard = source if isinstance(source, known) else getattr(source, "__dict__", {}).get(ATTACHED)
@@ -62,8 +62,8 @@ def codes_of(source: object) -> dict[str, Code]:
         maps = [(None, guard.errors), *guard.local_maps]
     else:
         raise TypeError(
-            f"a {type(source).__name__} is no ToolErrors, no ErrorMap, no pack and no server with a guard attached: "
-            "name one of these"
+            f"a {type(source).__name__} has no codes: name a ToolErrors, an ErrorMap, a pack or a server with a guard "
+            "attached"
         )
     codes: dict[str, Code] = {}
     for tool, errors in maps:
@@ -75,7 +75,7 @@ def codes_of(source: object) -> dict[str, Code]:
 
 
 def _entries(errors: ErrorMap) -> Iterator[tuple[str, Entry]]:
-    """What a map says, packs included, each with its exception and when it holds."""
+    """Yield the entries of a map and its packs, each with its exception and the condition, if it has one."""
     for exception, entry in errors.entries.items():
         yield named(exception), entry
     for pack in errors.packs.values():
@@ -112,7 +112,7 @@ def _wait(retry_after: object) -> float | str | None:
 
 
 def to_json(codes: Mapping[str, Code]) -> str:
-    """The catalogue as JSON, as `changes` reads it."""
+    """Render the catalog as JSON, which `changes` reads."""
     whole = {"schema_version": SCHEMA_VERSION, "codes": codes}
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
@@ -122,7 +122,7 @@ HEADINGS: Final = (
     "Category",
     "Message",
     "Hint",
-    "A repeat can help",
+    "A retry can help",
     "Outcome in a write",
     "Tools",
     "Exception",
@@ -141,7 +141,7 @@ def _rows(codes: Mapping[str, Code]) -> Iterator[tuple[str, ...]]:
 
 
 def to_markdown(codes: Mapping[str, Code]) -> str:
-    """The catalogue as a table."""
+    """Render the catalog as a table."""
     lines = [" | ".join(HEADINGS), " | ".join("---" for _ in HEADINGS)]
     lines += [" | ".join(_cell(value) for value in row) for row in _rows(codes)]
     return "".join(f"| {line} |\n" for line in lines)
@@ -153,7 +153,7 @@ def _cell(text: str) -> str:
 
 
 def to_html(codes: Mapping[str, Code], title: str) -> str:
-    """The catalogue as a page of its own."""
+    """Render the catalog as a whole page."""
     head = "".join(f"<th>{name}</th>" for name in HEADINGS)
     body = "".join(
         f'<tr id="{row[0]}">' + "".join(f"<td>{html.escape(value)}</td>" for value in row) + "</tr>\n"
@@ -173,40 +173,45 @@ def to_html(codes: Mapping[str, Code], title: str) -> str:
 
 
 def changes(before: str, codes: Mapping[str, Code]) -> list[str]:
-    """What a catalogue of before promises and the codes of now do not keep; new codes are no change.
+    """Find what an earlier catalog promises and today's codes don't keep. A new code breaks nothing.
 
     Args:
-        before: What `to_json` gave. `retired` in it names the codes that are gone for good.
-        codes: The codes of now.
+        before: The output of `to_json`. Its list `retired` names the codes that are gone on purpose.
+        codes: Today's codes.
+
+    Returns:
+        One sentence per breaking change.
 
     Raises:
-        ValueError: `before` is no catalogue.
+        ValueError: If `before` isn't a catalog.
     """
     try:
         whole = json.loads(before)
         version, old, retired = whole["schema_version"], whole["codes"], whole.get("retired", [])
         meanings = {name: (code["category"], code["retryable"], _exceptions(code)) for name, code in old.items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
-        raise ValueError(f"it is no catalogue of codes ({type(exc).__name__}): write one with --json") from None
+        raise ValueError(
+            f"not a code catalog ({type(exc).__name__}): create one with `iserror catalog --json`"
+        ) from None
     if version != SCHEMA_VERSION:
-        raise ValueError(f"it has schema_version {version!r}, and this version reads {SCHEMA_VERSION}")
-    found = [f"{name} is retired, and in use again: take a new code" for name in retired if name in codes]
+        raise ValueError(f"unknown schema_version {version!r}: this version of iserror reads {SCHEMA_VERSION}")
+    found = [f"{name} is retired, but in use again: take a new code" for name in retired if name in codes]
     for name, (category, retryable, exceptions) in meanings.items():
         now = codes.get(name)
         if now is None:
             if name not in retired:
-                found.append(f'{name} is gone: clients may know it. If it has to go, name it in "retired"')
+                found.append(f'{name} is gone: clients may know it. To remove it on purpose, add it to "retired"')
             continue
         if now["category"] != category:
-            found.append(f"{name} was {category} and is {now['category']}: take a new code")
+            found.append(f"{name} had the category {category} and now has {now['category']}: take a new code")
         if now["retryable"] != retryable:
-            said = "can help" if retryable else "cannot help"
-            found.append(f"{name} said that a repeat {said}, and says the opposite: take a new code")
+            promised = "can help" if retryable else "cannot help"
+            found.append(f"{name} promised that a retry {promised}, and now says the opposite: take a new code")
         if not exceptions & _exceptions(now):
-            was, stands = (", ".join(sorted(names)) for names in (exceptions, _exceptions(now)))
+            earlier, today = (", ".join(sorted(names)) for names in (exceptions, _exceptions(now)))
             found.append(
-                f"{name} stood for {was} and stands for {stands}: if that is another failure, take a new code; if the "
-                "class was renamed, write the catalogue anew"
+                f"{name} stood for {earlier} and now stands for {today}: take a new code for another failure. If the "
+                "class was only renamed, create the catalog again"
             )
     return found
 

@@ -19,9 +19,7 @@ def _by_status(path: str, headers: Callable[[Any], Any], body: Callable[[Any], A
 
     def key(exc: Any) -> object:
         status = by.key(exc)
-        taken = status == 422 and look(
-            lambda: any(e["code"] == "already_exists" for e in body(exc)["errors"]), False
-        )
+        taken = status == 422 and look(lambda: any(e["code"] == "already_exists" for e in body(exc)["errors"]), False)
         return "422 already_exists" if taken else status
 
     # 405 of a pull request that cannot be merged.
