@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from iserror.client.outcome import (
     CallOutcome,
@@ -30,11 +30,9 @@ from iserror.errors.partial import PartialResult
 from iserror.redact import redact
 from iserror.redact.speech import safe_line
 from iserror.support.causes import Group, leaves, text_of
-from iserror.support.jsonrpc import FAILURE_KEY, URL_ELICITATION_REQUIRED
-from iserror.support.look import attempt
-from iserror.support.sdk import either, protocol_error_data, raised_below
-
-INVALID_PARAMS: Final = -32602
+from iserror.support.jsonrpc import FAILURE_KEY, INVALID_PARAMS, URL_ELICITATION_REQUIRED
+from iserror.support.look import look
+from iserror.support.sdk import client_fault, protocol_error_data, wire_form
 
 MAX_NAMES: Final = 500
 """Names of a catalogue that an unknown one is compared with."""
@@ -117,28 +115,6 @@ def _is_code(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def wire_form(value: object) -> object:
-    """An SDK's result object as the JSON that it stands for; None of anything else."""
-    if not {cls.__name__ for cls in type(value).__mro__} & {"CallToolResult", "InputRequiredResult"}:
-        return None
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
-    # fastmcp's own, a dataclass: what it makes of the structured content (`data`) is not what was sent.
-    wire = {
-        "content": [_wire_block(block) for block in getattr(value, "content", ())],
-        "structuredContent": either(value, "structured_content", "structuredContent"),
-        "isError": either(value, "is_error", "isError"),
-        "_meta": getattr(value, "meta", None),
-    }
-    return {key: item for key, item in wire.items() if item is not None}
-
-
-def _wire_block(block: object) -> object:
-    if isinstance(block, BaseModel):
-        return block.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
-    return block
-
-
 def _of_result(result: object) -> CallOutcome:
     """A result of `tools/call` (specification, server features, tools; schema `CallToolResult`)."""
     if not isinstance(result, Mapping):
@@ -167,7 +143,7 @@ def _partial(structured: object) -> PartialResult[Any] | None:
     """What an incomplete `PartialResult` says; None of anything else."""
     if not isinstance(structured, Mapping) or not {"succeeded", "failed", "complete"} <= structured.keys():
         return None
-    found = attempt(PartialResult[Any].model_validate, None, dict(structured))
+    found = look(PartialResult[Any].model_validate, None, dict(structured))
     return None if found is None or found.complete else found
 
 
@@ -237,38 +213,11 @@ def _plain(name: str) -> str:
 
 # --- what was raised -----------------------------------------------------------------------------------------
 
-# Errors that a client library makes itself, for a request that will get no answer any more. A server may send the
-# same codes, so the whole text has to be the library's.
-_CLOSED: Final = {
-    -32000: re.compile(
-        r"Connection closed|SSE stream failed: .*|SSE stream ended without a response|"
-        r"SSE stream ended and reconnection attempts were exhausted"
-    ),
-    -32600: re.compile(r"server answered a request with 202 Accepted"),
-    -32603: re.compile(r"Server returned an error response"),
-}
-_TIMED_OUT: Final = {
-    408: re.compile(r"Timed out while waiting for response .*"),
-    -32001: re.compile(r"Request '[^']*' timed out|Timed out after [^ ]+s waiting for '[^']*'"),
-}
-_UNREADABLE: Final = {
-    -32600: re.compile(r"Unexpected content type: [\w.+/-]*(?:;.*)?"),
-    -32700: re.compile(r"Failed to parse (?:JSON response|SSE message): .*"),
-}
-
-
-def _is_the_clients(words: Mapping[int, re.Pattern[str]], code: int, message: str, data: Any) -> bool:
-    return data is None and code in words and re.fullmatch(words[code], message) is not None
-
-
 # By name, so that no HTTP client is imported: httpx, httpx2 and httpcore share them.
 _HTTP_LIBRARIES: Final = ("httpx", "httpx2", "httpcore")
 _NEVER_SENT: Final = {"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "InvalidURL"}
 
 
-# Functions of the SDKs, 1.x and 2.x, that look at an answer which has come.
-_CHECKS: Final = ("_validate_tool_result", "validate_tool_result")
-_ENDED: Final = re.compile(r"session was closed|Session task completed")
 _UNREACHABLE: Final = "the server cannot be reached. Try again later, or tell the user."
 
 
@@ -281,30 +230,40 @@ def _of_exception(exc: BaseException, tool: str | None, catalogue: Iterable[str]
             return found[0]
         broken = any(isinstance(outcome, (NotSent, OutcomeUnknown)) for outcome in found)
         return _unknown("connection" if broken else "client", exc)
-    names = {cls.__name__ for cls in type(exc).__mro__}
-    if any(raised_below(exc, name) for name in _CHECKS):
-        # The answer came, a success; what went wrong is the client's look at the schema, or its request for that.
-        return ContractBroken("its result could not be checked against the tool's output schema")
-    if "InputRequiredRoundsExceededError" in names or raised_below(exc, "_dispatch_all"):
-        return InputRequired({})
+    text = text_of(exc)
+    match client_fault(exc, text):
+        case "unchecked":
+            return ContractBroken("its result could not be checked against the tool's output schema")
+        case "input_required":
+            return InputRequired({})
+        case "timed_out":
+            return _unknown("timeout", exc)
+        case "unreadable":
+            return ContractBroken("the client cannot read it")
+        case "ended":
+            return _unknown("connection", exc)
+        case "not_connected":
+            return NotSent("connection", _UNREACHABLE)
+        case "misfit":
+            return ContractBroken("its structured content does not fit the tool's output schema")
+        case "tool_error":  # only the text of the error result is left
+            return ToolFailed(None, ({"type": "text", "text": text},))
+        case None:
+            pass
     error = protocol_error_data(exc)
     if error is not None:
-        return _of_protocol_error(exc, *error, tool, catalogue)
-    library = type(exc).__module__.partition(".")[0]
-    text = text_of(exc)
-    if "ToolError" in names and library in ("fastmcp", "mcp"):
-        # What fastmcp's client raises for an error result: of that, only the text is left.
-        return ToolFailed(None, ({"type": "text", "text": text},))
+        return _of_error(*error, tool, catalogue)
     if isinstance(exc, ValidationError):
         return ContractBroken("its result does not fit the SDK's schema")
-    if isinstance(exc, RuntimeError) and _ENDED.search(text):
-        return _unknown("connection", exc)
-    if isinstance(exc, RuntimeError) and "not connected" in text:
-        return NotSent("connection", _UNREACHABLE)
-    if isinstance(exc, RuntimeError) and "structured content" in text:
-        return ContractBroken("its structured content does not fit the tool's output schema")
+    return _of_transport_error(exc)
+
+
+def _of_transport_error(exc: BaseException) -> CallOutcome:
+    """Read an exception of what is below the SDK: the HTTP client, the streams, the system."""
+    names = {cls.__name__ for cls in type(exc).__mro__}
+    library = type(exc).__module__.partition(".")[0]
     if library in _HTTP_LIBRARIES:
-        status = attempt(lambda: int(getattr(exc, "response").status_code), None)  # noqa: B009 - of httpx's class
+        status = look(lambda: int(getattr(exc, "response").status_code), None)  # noqa: B009 - of httpx's class
         if status is not None and 400 <= status < 500 and status != 408:
             return ProtocolFailed(status, f"The server turned the request away with HTTP status {status}.")
         if names & _NEVER_SENT:
@@ -319,18 +278,6 @@ def _of_exception(exc: BaseException, tool: str | None, catalogue: Iterable[str]
     if isinstance(exc, (OSError, EOFError)) or library == "anyio":
         return _unknown("connection", exc)
     return _unknown("client", exc)
-
-
-def _of_protocol_error(
-    exc: BaseException, code: int, message: str, data: Any, tool: str | None, catalogue: Iterable[str]
-) -> CallOutcome:
-    if _is_the_clients(_TIMED_OUT, code, message, data):
-        return _unknown("timeout", exc)
-    if _is_the_clients(_UNREADABLE, code, message, data):
-        return ContractBroken("the client cannot read it")
-    if _is_the_clients(_CLOSED, code, message, data):
-        return _unknown("connection", exc)
-    return _of_error(code, message, data, tool, catalogue)
 
 
 def _raised_by_sending(exc: BaseException) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from iserror.errors.failure import Failure
 from iserror.redact.text import clean, clean_line, cut_short
+from iserror.support.jsonrpc import REQUEST_ID_KEY
 
 if TYPE_CHECKING:
     from iserror.errors.partial import PartialResult
@@ -22,8 +23,6 @@ Block: TypeAlias = Mapping[str, Any]
 
 MAX_REPORT: Final = 2_000
 """Characters of a report; an envelope's whole text is below it."""
-
-REQUEST_ID_KEY: Final = "iserror/request_id"
 
 _CHECK: Final = "The call may have taken effect; check before any further call."
 
@@ -233,6 +232,18 @@ CallOutcome: TypeAlias = (
     | OutcomeUnknown
     | NotSent
 )
+
+
+def is_failure(outcome: CallOutcome) -> bool:
+    """Return True unless the call succeeded or the server waits for input."""
+    return not isinstance(outcome, (Succeeded, InputRequired, UrlElicitationRequired))
+
+
+def code_of(outcome: CallOutcome) -> str | None:
+    """Return the stable code or the JSON-RPC code of a failure, or None if it has neither."""
+    if isinstance(outcome, ProtocolFailed):
+        return str(outcome.code)
+    return outcome.code if isinstance(outcome, ToolFailed) else None
 
 
 def shown(block: Block) -> str:

@@ -12,10 +12,11 @@ from iserror.errors.failure import Failure
 from iserror.errors.toolfailure import ToolFailure
 from iserror.errors.vocabulary import CODE_PATTERN, Category, Outcome
 from iserror.redact.speech import safe_line
+from iserror.support.sdk import TOOL_ERROR_PREFIX
 
-# A failure's text (docs/wire-format.md), behind what `mcp` puts before it where only the decorator guards the tool.
+# A failure's text (docs/wire-format.md). `mcp` puts a prefix before it if only the decorator guards the tool.
 _TEXT: Final = re.compile(
-    rf"(?:Error executing tool \S+: )?(?P<code>{CODE_PATTERN[1:-1]}): (?P<message>.+)\n(?:(?P<hint>.+)\n)?"
+    rf"{TOOL_ERROR_PREFIX}(?P<code>{CODE_PATTERN[1:-1]}): (?P<message>.+)\n(?:(?P<hint>.+)\n)?"
     r"\[(?P<tool>.*) failed; (?:(?P<again>may be repeated)(?: after (?P<wait>[0-9.e+]+) s)?|(?P<advice>.+)); "
     r"request_id: (?P<request_id>[0-9a-f]{32})\]\Z"
 )

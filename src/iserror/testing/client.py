@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from iserror.client.classify import classify
 from iserror.client.outcome import CallOutcome
-from iserror.client.session import sender
-from iserror.hosts import SUPPORTED, adapter_of
-from iserror.support.look import attempt
+from iserror.hosts.memory import in_memory_client
+from iserror.support.look import look
+from iserror.support.sdk import tool_sender
 
 
 class Connection:
@@ -23,7 +23,7 @@ class Connection:
 
     def __init__(self, client: Any) -> None:
         self.client = client
-        self._send = sender(client)
+        self._send = tool_sender(client)
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any] | None = None, *, meta: Mapping[str, Any] | None = None
@@ -56,7 +56,7 @@ async def connect(server: Any, **settings: Any) -> AsyncIterator[Connection]:
     """
     __tracebackhide__ = True
     raised: BaseException | None = None
-    async with _client(server, settings) as client:
+    async with in_memory_client(server, settings) as client:
         try:
             yield Connection(client)
         except GeneratorExit:
@@ -68,28 +68,6 @@ async def connect(server: Any, **settings: Any) -> AsyncIterator[Connection]:
         raise raised
 
 
-def _client(server: Any, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[Any]:
-    host = adapter_of(server)
-    opened: AbstractAsyncContextManager[Any]
-    if host == "mcp1":
-        from mcp.shared.memory import create_connected_server_and_client_session
-
-        opened = create_connected_server_and_client_session(server._mcp_server, **settings)
-    elif host == "mcp2":
-        from mcp import Client
-
-        opened = Client(server, **settings)
-    elif host == "fastmcp":
-        from fastmcp import Client as FastMCPClient
-
-        opened = FastMCPClient(server, **settings)
-    else:
-        raise TypeError(
-            f"cannot connect to {type(server).__module__}.{type(server).__qualname__}: supported are {SUPPORTED}"
-        )
-    return opened
-
-
 @contextmanager
 def caller() -> Iterator[Callable[..., CallOutcome]]:
     """Give a function that calls a tool without `await`: one event loop, and a connection for each call."""
@@ -99,7 +77,7 @@ def caller() -> Iterator[Callable[..., CallOutcome]]:
         server: Any, tool: str, arguments: Mapping[str, Any] | None = None, *, meta: Mapping[str, Any] | None = None
     ) -> CallOutcome:
         __tracebackhide__ = True
-        if attempt(asyncio.get_running_loop, None) is not None:
+        if look(asyncio.get_running_loop, None) is not None:
             raise RuntimeError("an event loop is running: use `async with connect(server)` in an async test")
         return loop.run_until_complete(_call(server, tool, arguments, meta))
 

@@ -10,15 +10,14 @@ from typing import Any, Final, NamedTuple, get_args
 from urllib.parse import quote, quote_plus
 
 from iserror.check.checks.leaks import leaked, parts
-from iserror.client.classify import wire_form
 from iserror.client.outcome import CallOutcome, ProtocolFailed, Succeeded, ToolFailed
 from iserror.errors.failure import Failure
 from iserror.errors.toolfailure import ToolFailure
 from iserror.redact.speech import safe_name
 from iserror.support.causes import text_of
 from iserror.support.jsonrpc import FAILURE_KEY
-from iserror.support.look import attempt
-from iserror.support.sdk import protocol_error_data
+from iserror.support.look import look
+from iserror.support.sdk import protocol_error_data, wire_form
 
 MIN_PLANTED: Final = 4
 """Characters of a planted text: shorter ones are found by chance."""
@@ -107,7 +106,7 @@ def _received(thing: object) -> dict[str, Any] | None:
         _, message, data = protocol_error_data(thing) or (0, text_of(thing), None)
         return {"error": {"message": message, "data": data}}
     if isinstance(thing, (bytes, bytearray)):
-        thing = attempt(json.loads, None, thing)
+        thing = look(json.loads, None, thing)
     if isinstance(thing, Mapping):
         if isinstance(thing.get("content"), list):
             return {"result": thing}
