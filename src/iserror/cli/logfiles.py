@@ -43,7 +43,7 @@ def point_in_time(text: str) -> datetime:
     """Read a time: ISO 8601, in UTC if it has no zone, or an age.
 
     Raises:
-        argparse.ArgumentTypeError: If the text is neither.
+        argparse.ArgumentTypeError: If the text isn't a time.
     """
     ago = re.fullmatch(r"(\d{1,9})([smhdw])", text)
     try:

@@ -69,10 +69,9 @@ class ToolCaller:
 
     A call is retried
 
-    - if its envelope says `retryable`,
+    - if its envelope has `retryable: true`,
     - if there was no connection,
-    - after an unknown outcome, if the tool's annotations say that it only reads or is idempotent, or the call has an
-      idempotency key.
+    - after an unknown outcome, if the tool is annotated as read-only or idempotent, or the call has an idempotency key.
 
     It is never retried before `retry_after`. One caller is one run of an agent. Several tasks may share it.
 
@@ -326,7 +325,7 @@ class ToolCaller:
 
 
 def _json_copy(tool: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a copy of the arguments as JSON has them, so that each attempt sends the same."""
+    """Return a copy of the arguments, read back from JSON, so that each attempt sends the same."""
     try:
         if not isinstance(arguments, (Mapping, type(None))) or not isinstance(tool, str):
             raise TypeError("a tool's name is a text, its arguments are a dict")

@@ -1,7 +1,7 @@
-"""From what a client received, or what was raised at it, to what came of the call.
+"""`classify`: from what a client received, or the exception that it raised, to the outcome of the call.
 
-The status is read from the protocol's fields alone; no word of a text changes it. Every form is first brought
-into the one that went over the wire, so that the same answer means the same through each client library.
+Only the protocol's fields decide, never a text. Each form is first turned into the form on the wire, so that the same
+answer means the same through every client library.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from iserror.support.look import look
 from iserror.support.sdk import client_fault, protocol_error_data, wire_form
 
 MAX_NAMES: Final = 500
-"""Names of a catalogue that an unknown one is compared with."""
+"""Names of a catalog to compare an unknown name with."""
 
 
 def classify(
     x: object, *, jsonrpc_id: str | int | None = None, tool: str | None = None, catalogue: Iterable[str] = ()
 ) -> CallOutcome:
-    """Say what came of a `tools/call`.
+    """Return the outcome of a `tools/call`.
 
     Args:
         x: A JSON-RPC response as a dict or as bytes of JSON; a `CallToolResult` of mcp 1.x, mcp 2.x or fastmcp,
             or an input-required result; or an exception that one of their clients raised.
-        jsonrpc_id: The id of the request, to be compared with that of a JSON-RPC response; None compares nothing.
-        tool: The name that was called; unsaid, it is read from an unknown tool's error message.
-        catalogue: The names of the tools that there are, for `ProtocolFailed.closest`.
+        jsonrpc_id: The request's id, to compare with the response's id. None compares nothing.
+        tool: The name that was called. If omitted, an unknown tool's name is read from the error message.
+        catalogue: The names of the server's tools, for `ProtocolFailed.closest`.
 
     Raises:
-        TypeError: `x` is none of these, or is an exception that is no failure of the call (a cancellation, an
-            interrupt): let it pass.
+        TypeError: If `x` is anything else, or an exception that isn't a failure of the call (a cancellation, an
+            interrupt): let it propagate.
     """
     if isinstance(x, (bytes, bytearray)):
         return _of_bytes(bytes(x), jsonrpc_id, tool, catalogue)
@@ -60,7 +60,7 @@ def classify(
         return _of_message(x, jsonrpc_id, tool, catalogue)
     if isinstance(x, BaseException):
         if not all(isinstance(leaf, Exception) for leaf in leaves(x)):
-            raise TypeError(f"{type(x).__name__} is no failure of a call: let it pass")
+            raise TypeError(f"{type(x).__name__} is not a failure of a call: let it propagate")
         return _of_exception(x, tool, catalogue)
     wire = wire_form(x)
     if wire is None:
@@ -78,27 +78,27 @@ def _of_bytes(data: bytes, jsonrpc_id: object, tool: str | None, catalogue: Iter
     try:
         message = json.loads(data)
     except (ValueError, RecursionError):
-        return ContractBroken("it is no JSON")
+        return ContractBroken("it is not JSON")
     return _of_message(message, jsonrpc_id, tool, catalogue)
 
 
 def _of_message(message: object, jsonrpc_id: object, tool: str | None, catalogue: Iterable[str]) -> CallOutcome:
-    """A JSON-RPC response (JSON-RPC 2.0, section 5)."""
+    """Read a JSON-RPC response (JSON-RPC 2.0, section 5)."""
     if not isinstance(message, Mapping):
-        return ContractBroken("it is no JSON-RPC message")
+        return ContractBroken("it is not a JSON-RPC message")
     if message.get("jsonrpc") != "2.0":
-        return ContractBroken("it is no JSON-RPC 2.0 message")
+        return ContractBroken("it is not a JSON-RPC 2.0 message")
     if "method" in message:
         return ContractBroken("it is a request, not a response")
     is_error = "error" in message
     if is_error == ("result" in message):
         return ContractBroken("it has both a result and an error" if is_error else "it has no result and no error")
     got = message.get("id")
-    # The id is null where the server could not read that of the request.
+    # The id is null if the server could not read the request's id.
     if not _is_id(got) and (got is not None or not is_error):
-        return ContractBroken("its id is no string and no integer")
+        return ContractBroken("its id is not a string or an integer")
     if jsonrpc_id is not None and got is not None and got != jsonrpc_id:
-        return ContractBroken("its id is not that of the request")
+        return ContractBroken("its id is not the id of the request")
     if not is_error:
         return _of_result(message["result"])
     error = message["error"]
@@ -116,9 +116,9 @@ def _is_code(value: object) -> bool:
 
 
 def _of_result(result: object) -> CallOutcome:
-    """A result of `tools/call` (specification, server features, tools; schema `CallToolResult`)."""
+    """Read a result of `tools/call` (specification, server features, tools; schema `CallToolResult`)."""
     if not isinstance(result, Mapping):
-        return ContractBroken("its result is no object")
+        return ContractBroken("its result is not an object")
     kind = result.get("resultType", "complete")
     if kind == "input_required":
         return _of_input_required(result)
@@ -128,11 +128,11 @@ def _of_result(result: object) -> CallOutcome:
     if not isinstance(is_error, bool):
         return ContractBroken("isError is not a boolean")
     if not isinstance(content, list):
-        return ContractBroken("content is missing or no list")
+        return ContractBroken("content is missing or not a list")
     if not all(map(_is_block, content)):
         return ContractBroken("content has a block that fits no schema")
     if not isinstance(meta, Mapping):
-        return ContractBroken("_meta is no object")
+        return ContractBroken("_meta is not an object")
     structured = result.get("structuredContent")
     if is_error:
         return ToolFailed(Failure.from_wire(meta.get(FAILURE_KEY)), tuple(content), structured, meta)
@@ -140,7 +140,7 @@ def _of_result(result: object) -> CallOutcome:
 
 
 def _partial(structured: object) -> PartialResult[Any] | None:
-    """What an incomplete `PartialResult` says; None of anything else."""
+    """Return an incomplete `PartialResult`, or None for any other content."""
     if not isinstance(structured, Mapping) or not {"succeeded", "failed", "complete"} <= structured.keys():
         return None
     found = look(PartialResult[Any].model_validate, None, dict(structured))
@@ -179,7 +179,7 @@ def _is_block(block: object) -> bool:
 
 
 def _of_error(code: int, message: str, data: Any, tool: str | None, catalogue: Iterable[str]) -> CallOutcome:
-    """A JSON-RPC error."""
+    """Read a JSON-RPC error."""
     said = safe_line(message, empty="The request failed.")
     if code == URL_ELICITATION_REQUIRED:
         found = data.get("elicitations") if isinstance(data, Mapping) else None
@@ -207,7 +207,7 @@ def _closest(message: str, tool: str | None, catalogue: Iterable[str]) -> tuple[
 
 
 def _plain(name: str) -> str:
-    """A name as names are compared, without case and punctuation: `getInvoice` is `get_invoice`."""
+    """Drop case and punctuation from a name, to compare it: `getInvoice` is `get_invoice`."""
     return re.sub(r"[\W_]+", "", name[:64]).casefold()
 
 
@@ -223,8 +223,8 @@ _UNREACHABLE: Final = "the server cannot be reached. Try again later, or tell th
 
 def _of_exception(exc: BaseException, tool: str | None, catalogue: Iterable[str]) -> CallOutcome:
     if isinstance(exc, Group):
-        # A client's task group. What one of its tasks raised took the others along, so that it may be about
-        # another request than this one: what was not sent may have been.
+        # A client's task group. The failure of one task ends the others, so it may be about another request: this
+        # request may have been sent.
         found = [_of_exception(leaf, tool, catalogue) for leaf in leaves(exc)]
         if len(found) == 1 and not isinstance(found[0], NotSent):
             return found[0]
@@ -281,7 +281,7 @@ def _of_transport_error(exc: BaseException) -> CallOutcome:
 
 
 def _raised_by_sending(exc: BaseException) -> bool:
-    """Whether the request never got as far as the transport: its stream was closed already."""
+    """Return True if the request never reached the transport, because its stream was closed."""
     tb = exc.__traceback__
     while tb is not None and tb.tb_next is not None:
         tb = tb.tb_next

@@ -1,4 +1,4 @@
-"""A real client of the host's own, connected in memory."""
+"""The host's real client, connected in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Connection:
     """A connected client.
 
     Args:
-        client: The host's own: `ClientSession` of mcp 1.x, `Client` of mcp 2.x or of fastmcp.
+        client: The host's client: `ClientSession` of mcp 1.x, `Client` of mcp 2.x or of fastmcp.
     """
 
     def __init__(self, client: Any) -> None:
@@ -28,12 +28,12 @@ class Connection:
     async def call(
         self, tool: str, arguments: Mapping[str, Any] | None = None, *, meta: Mapping[str, Any] | None = None
     ) -> CallOutcome:
-        """Call a tool once and say what came of it; an error of any kind is an outcome, never an exception.
+        """Call a tool once and return the outcome. No error is raised: each is an outcome too.
 
         Args:
             tool: The tool's name.
             arguments: JSON-safe arguments.
-            meta: What goes along as `_meta`.
+            meta: The `_meta` to send.
         """
         answer: Any
         try:
@@ -49,10 +49,10 @@ async def connect(server: Any, **settings: Any) -> AsyncIterator[Connection]:
 
     Args:
         server: An `mcp` 1.x `FastMCP`, an `mcp` 2.x `MCPServer`, or a `fastmcp` 3.x or 4.x `FastMCP`.
-        settings: What the host's client takes besides, such as callbacks.
+        settings: Further arguments of the host's client, such as callbacks.
 
     Raises:
-        TypeError: `server` is none of these.
+        TypeError: If `server` is anything else.
     """
     __tracebackhide__ = True
     raised: BaseException | None = None
@@ -62,7 +62,7 @@ async def connect(server: Any, **settings: Any) -> AsyncIterator[Connection]:
         except GeneratorExit:
             raise
         except BaseException as exc:
-            # Not through the task groups of the client, which would make a group of a test's own assertion.
+            # Not through the client's task groups, which would wrap a test's assertion in a group.
             raised = exc
     if raised is not None:
         raise raised
@@ -70,7 +70,7 @@ async def connect(server: Any, **settings: Any) -> AsyncIterator[Connection]:
 
 @contextmanager
 def caller() -> Iterator[Callable[..., CallOutcome]]:
-    """Give a function that calls a tool without `await`: one event loop, and a connection for each call."""
+    """Yield a function that calls a tool without `await`: one event loop, and one connection per call."""
     loop = asyncio.new_event_loop()
 
     def call_tool(
@@ -89,7 +89,7 @@ def caller() -> Iterator[Callable[..., CallOutcome]]:
 
 
 async def _finish(loop: asyncio.AbstractEventLoop) -> None:
-    """What `asyncio.run` does at the end."""
+    """Clean up in the way of `asyncio.run`."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()
