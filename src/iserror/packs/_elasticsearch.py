@@ -12,7 +12,7 @@ from iserror.packs.http import SOME_REFUSED, by_status
 
 
 def _cause(exc: Any) -> str | None:
-    """What is true of every attempt: `errors` has the failures of those before, and of the first what caused it."""
+    """Return the code that fits every attempt. `errors` has the failures of the attempts before."""
     said = {_attempt(attempt) for attempt in (exc, *exc.errors)}
     return said.pop() if len(said) == 1 else None
 
@@ -46,7 +46,7 @@ elasticsearch: Final = Pack(
         f"{_T}ConnectionTimeout": _by_phase(codes.UPSTREAM_TIMEOUT),
         f"{_T}TlsError": codes.TLS_FAILED,
         f"{_T}SniffingError": codes.DEPENDENCY_UNAVAILABLE,
-        # Of the request, or of the answer: only what is below tells them apart.
+        # The request or the answer: only the exception below tells them apart.
         f"{_T}SerializationError": By(
             "cause", _why, {"TypeError": codes.REQUEST_INVALID}, codes.UPSTREAM_INVALID_RESPONSE
         ),

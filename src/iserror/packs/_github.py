@@ -62,7 +62,7 @@ github: Final = Pack(
 
 
 def _refused(exc: Any) -> object:
-    """What GraphQL says of the only field that failed, if no other one succeeded."""
+    """Return GraphQL's type of the only error, if no field succeeded."""
     response = exc.response
     done = any(value is not None for value in (response.data or {}).values())
     return None if done or len(response.errors) > 1 else response.errors[0].type or "other"
@@ -72,7 +72,7 @@ _CAUSE: Final = by_cause()
 
 
 def _cause(exc: BaseException) -> object:
-    """Leaves a login that failed within a request to what it raised, which has a row of its own."""
+    """Return the cause, or None for a login that failed within a request: its own exception has a row."""
     if type(exc.__cause__).__module__ == "githubkit.exception":
         return None
     code = _CAUSE.key(exc)

@@ -81,7 +81,7 @@ _ROWS: Final[dict[str, Entry | By]] = {
     **{name: _CALL.entries[status] for name, status in _STATUSES_OF.items()},
     # The API has no such kind of thing.
     "dynamic.exceptions.ResourceNotFoundError": codes.UPSTREAM_NOT_FOUND,
-    # Of several objects in a file, that were made one after the other.
+    # One of several objects in a file, which are created one after the other.
     "utils.create_from_yaml.FailToCreateError": replace(codes.UPSTREAM_ERROR, retryable=False),
     "client.exceptions.ApiTypeError": codes.REQUEST_INVALID,
     "client.exceptions.ApiValueError": codes.REQUEST_INVALID,

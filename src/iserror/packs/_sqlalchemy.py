@@ -24,7 +24,7 @@ def _rows(kind: type) -> tuple[Entry | By, ...]:
 
 
 def _of_driver(exc: Any) -> Entry | None:
-    # The adapter of asyncpg raises classes of its own from those of asyncpg.
+    # The adapter of asyncpg raises its own classes from asyncpg's.
     driver: Any = look(lambda: exc.orig, None)
     links: tuple[Any, Any] = (driver, look(lambda: driver.__cause__, None))
     for link in links:
@@ -70,7 +70,7 @@ sqlalchemy: Final = Pack(
         "sqlalchemy.exc.DatabaseError": sql.NAMED_ONLY,
         "sqlalchemy.exc.DBAPIError": _connection(None),
         "sqlalchemy.exc.TimeoutError": codes.DEPENDENCY_BUSY,
-        # What `one` and `get_one` were asked for. More than one is no answer of the database but a mistake of the tool.
+        # `one` and `get_one` raise it. More than one result is a mistake of the tool, and isn't listed.
         "sqlalchemy.exc.NoResultFound": codes.NOT_FOUND,
         "sqlalchemy.orm.exc.ObjectDeletedError": codes.NOT_FOUND,
         # Another transaction changed or deleted the row since it was read; the flush is rolled back.
