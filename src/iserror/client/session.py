@@ -30,7 +30,7 @@ async def list_tools(session: Any) -> list[Any]:
     tools: list[Any] = []
     page = await session.list_tools()
     for _ in range(MAX_PAGES):
-        if isinstance(page, list):  # fastmcp's client asks for all pages itself
+        if isinstance(page, list):  # this client asks for all pages itself
             return page
         tools += page.tools
         more = next_page(session, page)
