@@ -258,7 +258,7 @@ MISUSE = {
     ("--call", "x", "a:b"): "give a tool and its arguments as a JSON object",
     ("--inject", "--probe", "x", "a:b"): "give --inject or --probe, not both",
     ("--inject", "--probe-all", "a:b"): "give --inject or --probe, not both",
-    ("--timeout", "0", "a:b"): "'0' is no number of seconds",
+    ("--timeout", "0", "a:b"): "invalid timeout '0': use a number of seconds above 0",
     ("a:b", "c:d"): "unrecognized arguments: c:d",
 }
 
@@ -298,13 +298,13 @@ def test_baseline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     baseline.write(path, [Finding("stdout.noise", "")])
     code, stdout, stderr = main(capsys, "--probe-all", "--baseline", str(path), "--json", *target)
     assert (code, [f["check"] for f in json.loads(stdout)["findings"]]) == (1, ["channels.unknown_method"])
-    assert stderr == "iserror: 1 findings of the baseline are no longer there: write it anew\n"
+    assert stderr == f"iserror: 1 baseline finding no longer occurs: update it with --write-baseline {path}\n"
     gone = [("arguments.echo", "do"), ("leaks.secret", "do"), ("stdout.noise", ""), ("results.empty_text", "do")]
     baseline.write(path, [Finding(check, "", tool) for check, tool in gone])
     *_, stderr = main(capsys, "--baseline", str(path), "--json", *target)
-    assert stderr.startswith("iserror: 1 findings of the baseline are no longer there")  # results.* needs no probe
+    assert stderr.startswith("iserror: 1 baseline finding no longer occurs: ")  # results.* needs no probe
     *_, stderr = main(capsys, "--probe", "do", "--baseline", str(path), "--json", *target)
-    assert stderr.startswith("iserror: 4 findings of the baseline are no longer there")
+    assert stderr.startswith("iserror: 4 baseline findings no longer occur: ")
     path.write_text(stdout)
     assert baseline.read(path) == {("channels.unknown_method", "", "")}
 

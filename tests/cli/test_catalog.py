@@ -13,7 +13,7 @@ import pytest
 import iserror
 from iserror import ErrorMap, ToolErrors
 from iserror.cli import main
-from iserror.cli.catalog import changes, codes_of, load, to_html, to_json, to_markdown
+from iserror.cli.codes import changes, codes_of, load, to_html, to_json, to_markdown
 from tests.helpers.hosts import ROOT, new_server
 
 pytestmark = pytest.mark.sdk

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from iserror import ToolErrors, ToolFailure, configure_logging
-from iserror.cli.run import _write_private, main
+from iserror.cli import main
+from iserror.cli.terminal import write_private
 from iserror.logs.read.follow import Follower
 
 pytestmark = pytest.mark.hostless
@@ -86,7 +87,7 @@ def log(tmp_path: Path) -> Path:
 
 
 SAID = (
-    "iserror: lines with this id that are no records: 6"
+    "iserror: skipped lines with this id that are not records: 6"
     "iserror: no line says how many lines the call has, so the whole log was searched (files: 1)"
 )
 
@@ -235,7 +236,7 @@ def test_a_page_for_its_owner_only(tmp_path: Path) -> None:
     target, link = tmp_path / "target", tmp_path / "page.html"
     target.write_text("another's")
     link.symlink_to(target)
-    _write_private(link, "<html>")
+    write_private(link, "<html>")
     assert (link.is_symlink(), link.read_text(), stat.S_IMODE(link.stat().st_mode)) == (False, "<html>", 0o600)
     assert target.read_text() == "another's"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "target"]

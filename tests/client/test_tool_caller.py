@@ -432,7 +432,7 @@ async def test_tools_of_a_result() -> None:
     session = ClientSession(lambda n, tool, arguments: LOST if n == 1 else DONE)
     assert (await ToolCaller(session, tools=Listed(), **QUICK).call("write")).attempts == 2  # type: ignore[arg-type]
     for wrong in (7, ["write"]):
-        with pytest.raises(TypeError, match="tools must be what tools/list gave"):
+        with pytest.raises(TypeError, match="tools must be a result of tools/list"):
             ToolCaller(session, tools=wrong)  # type: ignore[arg-type]
 
 
@@ -467,7 +467,7 @@ async def test_a_run_forgets_what_it_need_not_know() -> None:
     for number in range(50):
         await caller.call("write", {"id": number})
     assert len(session.sent) == 10
-    assert caller._identical == {}
+    assert caller._budget.calls == {}
 
 
 @pytest.mark.anyio
@@ -609,7 +609,7 @@ def test_a_session_of_no_supported_library() -> None:
 async def test_arguments_that_are_no_json(arguments: Any) -> None:
     """Arguments that are no JSON object are refused before anything is sent."""
     session = ClientSession(lambda *_: DONE)
-    with pytest.raises(TypeError, match="no JSON object"):
+    with pytest.raises(TypeError, match="not a JSON object"):
         await ToolCaller(session).call("write", arguments)
     assert session.sent == []
 

@@ -235,7 +235,7 @@ def test_without_a_configuration_file(pytester: pytest.Pytester) -> None:
     """Servers that only the command line names are refused in one line."""
     done = pytester.runpytest_inprocess(*PLUGIN, "-o", "iserror_servers=served:guarded")
     assert done.ret == pytest.ExitCode.USAGE_ERROR
-    done.stderr.fnmatch_lines(["ERROR: iserror_servers belongs into a configuration file of pytest's"])
+    done.stderr.fnmatch_lines(["ERROR: iserror_servers needs a configuration file: set it in pytest.ini, *"])
 
 
 @pytest.mark.skipif(HOST != "mcp2", reason="it takes seconds, and one host shows it")

@@ -19,7 +19,6 @@ import structlog
 from iserror import ToolErrors, ToolFailure, configure_logging
 from iserror.client import OutcomeUnknown, ProtocolFailed, Succeeded, ToolFailed
 from iserror.testing import Connection, assert_no_leak, assert_protocol_error, assert_tool_error, connect
-from iserror.testing.asserts import _of_text
 from tests import scenarios
 from tests.conftest import Lines
 from tests.helpers import hosts
@@ -244,7 +243,7 @@ def test_what_a_text_says() -> None:
             continue
         texts += 1
         text = scenario.attached["result"]["content"][0]["text"].replace("<id>", "0" * 32)
-        failure, unsaid = _of_text(text)
+        failure, unsaid = _read_text(text)
         assert failure is not None
         for name in {"code", "message", "hint", "retryable", "retry_after", "tool", "outcome"} - unsaid:
             assert getattr(failure, name) == envelope.get(name), (scenario.tool, name)
