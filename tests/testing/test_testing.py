@@ -19,6 +19,7 @@ import structlog
 from iserror import ToolErrors, ToolFailure, configure_logging
 from iserror.client import OutcomeUnknown, ProtocolFailed, Succeeded, ToolFailed
 from iserror.testing import Connection, assert_no_leak, assert_protocol_error, assert_tool_error, connect
+from iserror.testing.asserts import _read_text
 from tests import scenarios
 from tests.conftest import Lines
 from tests.helpers import hosts
