@@ -80,7 +80,7 @@ def _type_name(exc: BaseException) -> str:
 
 def _message(exc: BaseException) -> str:
     """The exception's text; of pydantic's errors, which quote the values they refuse, places and rules only."""
-    return attempt(_rules, "", exc) if isinstance(exc, ValidationError) else text_of(exc)
+    return attempt(_rules, "", exc) if issubclass(type(exc), ValidationError) else text_of(exc)
 
 
 def _rules(exc: ValidationError) -> str:
