@@ -17,6 +17,7 @@ from iserror.logs import configure, sink
 from iserror.logs.chain import State
 from iserror.logs.excinfo import LogText
 from iserror.logs.fingerprint import keep_key_in
+from iserror.support.look import faults
 
 # Where the library was installed before it had a plugin, pytest does not find that by itself.
 pytest_plugins = [] if "iserror" in entry_points(group="pytest11").names else ["iserror.testing.plugin"]
@@ -38,6 +39,12 @@ def _fresh_logging(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     keep_key_in(None)
     structlog.reset_defaults()
     configure_redaction()
+
+
+@pytest.fixture(autouse=True)
+def _faults_raise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of ours that fails is a bug, and fails the test."""
+    monkeypatch.setattr(faults, "raises", True)
 
 
 class Lines(list[dict[str, Any]]):
