@@ -126,6 +126,7 @@ def _problem_in(layer: Layer, result: Any) -> Problem | None:
 
 def _failed(call: Call, layer: Layer, exc: BaseException) -> BaseException:
     """Return what to answer for an exception that left a tool object."""
+    exc = shield(layer.host.unwrap, exc, exc)
     otherwise = exc if call.failed_with(exc) or may_pass(exc) else crash(exc)
     found = shield(_meaning, otherwise, call, layer, exc)
     return fail(call, found) if isinstance(found, Problem) else found
@@ -134,7 +135,6 @@ def _failed(call: Call, layer: Layer, exc: BaseException) -> BaseException:
 def _meaning(call: Call, layer: Layer, exc: BaseException) -> Problem | BaseException:
     """Return the problem that an exception of a tool object means, or an exception that propagates as it is."""
     host, progress = layer.host, call.progress
-    exc = host.unwrap(exc)
     if call.failed_with(exc) or must_pass(exc):
         return exc
     seconds = host.time_limit(exc, layer.tool)
