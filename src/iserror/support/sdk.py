@@ -58,13 +58,19 @@ def host_tool_errors() -> tuple[type[Exception], ...]:
 
 def is_protocol_error(kind: type) -> bool:
     """Return True for an SDK's protocol error class (`McpError`, `MCPError`)."""
+    return look(_is_protocol_error, False, kind)
+
+
+def _is_protocol_error(kind: type) -> bool:
     return any(c.__name__ in ("McpError", "MCPError") and package_of(c.__module__) == "mcp" for c in kind.__mro__)
 
 
 def protocol_error_data(exc: BaseException) -> tuple[int, str, Any] | None:
     """Return code, message and data of an SDK's protocol error; None for any other exception."""
-    if not is_protocol_error(type(exc)):
-        return None
+    return look(_contents, None, exc) if is_protocol_error(type(exc)) else None
+
+
+def _contents(exc: BaseException) -> tuple[int, str, Any]:
     error = getattr(exc, "error", None)
     code = getattr(error, "code", None)
     if isinstance(code, bool) or not isinstance(code, int):
@@ -106,7 +112,7 @@ def raised_below(exc: BaseException, function: str) -> bool:
 
 def validated_by_host(exc: BaseException) -> bool:
     """Return True if this is pydantic's error for a validation that the host asked for, not the tool's own code."""
-    if not isinstance(exc, ValidationError):
+    if not issubclass(type(exc), ValidationError):  # not isinstance(): an object may lie about its class
         return False
     caller = ""
     for module in map(module_of, frames(exc)):
