@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
+import os.path
+import re
 import sys
 import threading
 from collections.abc import Hashable, Iterator
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final
-
-from pydantic import ValidationError
 
 from iserror.support.causes import frames, module_of, raised_in
 from iserror.support.look import look
@@ -42,6 +42,8 @@ _TOOL_ERROR_MODULES: Final = (
     "mcp.server.mcpserver.exceptions",
     "fastmcp.exceptions",
 )
+TOOL_ERROR_NAMES: Final = frozenset(f"{module}.ToolError" for module in _TOOL_ERROR_MODULES)
+"""The full names of the hosts' `ToolError` classes."""
 _VALIDATORS: Final = ("mcp.server.", "mcp_types.", "fastmcp.tools.", "fastmcp.utilities.async_utils")
 _ON_PURPOSE: Final = ("fastmcp.server.middleware", "fastmcp.server.tasks")
 
@@ -214,6 +216,29 @@ def loaded_result(dumped: dict[str, Any], blocks: Any) -> Any:
         return import_module("mcp.types").CallToolResult.model_validate(parts)
     parts["content"] = blocks(parts["content"])
     return import_module("fastmcp.tools.base").ToolResult(**parts)
+
+
+# --- a server ------------------------------------------------------------------------------------------------
+
+_UNNAMED: Final = re.compile(r"(FastMCP)-[0-9a-f]{4}\Z")
+_LOGGING: Final = (*HOSTS, "uvicorn")
+
+
+def stable_name(server: str) -> str:
+    """Return a server's name; of one without a name, what is equal in each process (fastmcp makes up digits)."""
+    return _UNNAMED.sub(r"\1", server)
+
+
+def logged_by_host(logger: str, file: str) -> bool:
+    """Return True for a record of a host or its HTTP server, which note every request.
+
+    Args:
+        logger: The name of the logger.
+        file: The path of the file that logged.
+    """
+    top = package_of(logger).lower()
+    folders = getattr(sys.modules.get(top), "__path__", ()) if top in _LOGGING else ()
+    return any(file.startswith(os.path.join(folder, "")) for folder in folders)
 
 
 # --- what a host injects, and who calls ----------------------------------------------------------------------
