@@ -114,7 +114,9 @@ def raised_below(exc: BaseException, function: str) -> bool:
 
 def validated_by_host(exc: BaseException) -> bool:
     """Return True if this is pydantic's error for a validation that the host asked for, not the tool's own code."""
-    if not issubclass(type(exc), ValidationError):  # not isinstance(): an object may lie about its class
+    # Never imported for this: without pydantic loaded, nothing has validated anything.
+    error = getattr(sys.modules.get("pydantic_core"), "ValidationError", None)
+    if error is None or not issubclass(type(exc), error):  # not isinstance(): an object may lie about its class
         return False
     caller = ""
     for module in map(module_of, frames(exc)):
