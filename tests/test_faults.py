@@ -381,14 +381,16 @@ def test_batch_item_propagates(heard: list[Fault], monkeypatch: pytest.MonkeyPat
     assert heard
 
 
-def test_exit_is_a_crash(heard: list[Fault], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("steps", [("run:Run._failed",), ("run:must_pass", "cancel:must_pass")])
+def test_exit_is_a_crash(steps: tuple[str, ...], heard: list[Fault], monkeypatch: pytest.MonkeyPatch) -> None:
     """An exit doesn't end the server although a step is broken."""
 
     @make_guard()
     def tool() -> None:
         raise SystemExit(1)
 
-    break_step(monkeypatch, CORE + "run:Run._failed")
+    for step in steps:
+        break_step(monkeypatch, CORE + step)
     with pytest.raises(ToolFailure, match="INTERNAL_ERROR"):
         tool()
 

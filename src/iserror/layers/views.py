@@ -18,6 +18,7 @@ from iserror.layers.toolrun import guarded_run
 from iserror.support.look import look
 from iserror.support.sdk import TOOL_FUNCTION, TOOL_PARENT, is_the_hosts
 
+
 class Views:
     """The views of tool objects on one server, each made once for a tool object as it is."""
 
@@ -63,7 +64,7 @@ def _is_unchanged(before: dict[str, Any], now: dict[str, Any]) -> bool:
     if len(before) != len(now):
         return False
     # A loop: a generator would be entered once for each field, on every call of a tool.
-    for key, value in before.items():
+    for key, value in before.items():  # noqa: SIM110
         if key not in now or now[key] is not value:
             return False
     return True

@@ -66,9 +66,9 @@ def shield(step: Callable[[Unpack[Ts]], T], otherwise: D, *args: Unpack[Ts]) -> 
     except BaseException as exc:
         if faults.raises:
             raise
-        try:
+        try:  # noqa: SIM105 - at the end of the stack, not even `suppress` may have room
             faults.report(exc)
-        except Exception:  # at the end of the stack, even this may have no room
+        except Exception:  # noqa: S110
             pass
         return otherwise
 
