@@ -275,9 +275,15 @@ class Inner(BaseModel):
     size: int = 1
 
 
+class Other(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    weight: int = 1
+
+
 class Outer(BaseModel):
     model_config = ConfigDict(extra="forbid")
     inner: Inner = Inner()
+    either: Inner | Other = Inner()
 
 
 class _Tool:
@@ -288,6 +294,8 @@ class _Tool:
     ("given", "reasons"),
     [
         ({"inner": {"secret_key": 1}}, [("inner", "has an argument that this tool does not have")]),
+        # Of a union, each branch has the other's arguments for its own.
+        ({"either": {"size": 1, "weight": 1}}, [("either", "has an argument that this tool does not have")]),
         ({"secret_key": 1}, [("", "an argument that this tool does not have")]),
         ({"inner": {"size": "x"}}, [("inner.size", "must be an integer")]),
     ],
