@@ -294,14 +294,14 @@ class _Tool:
     ("given", "reasons"),
     [
         ({"inner": {"secret_key": 1}}, [("inner", "has an argument that this tool does not have")]),
-        # Of a union, each branch has the other's arguments for its own.
+        # Each branch of a union refuses the other's arguments.
         ({"either": {"size": 1, "weight": 1}}, [("either", "has an argument that this tool does not have")]),
         ({"secret_key": 1}, [("", "an argument that this tool does not have")]),
         ({"inner": {"size": "x"}}, [("inner.size", "must be an integer")]),
     ],
 )
 def test_extra_arguments(given: dict[str, Any], reasons: list[tuple[str, str]]) -> None:
-    """An argument that a tool doesn't have is told by where it is, without its name."""
+    """An argument that a tool doesn't have is reported by its place, without its name."""
     with pytest.raises(ValueError, match=r".") as caught:
         Outer.model_validate(given)
     assert reasons_of(caught.value, _Tool(), given) == reasons
@@ -320,7 +320,7 @@ def test_a_crash_outweighs_a_protocol_error() -> None:
 
 
 def test_an_impossible_problem_is_a_crash_of_its_tool(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What no check foresaw becomes a crash with the tool's name and effect."""
+    """A problem that no check expected becomes a crash with the tool's name and effect."""
     from iserror.support.look import faults
 
     monkeypatch.setattr(faults, "raises", False)

@@ -107,7 +107,7 @@ def make(attached: bool, decorated: bool, **settings: Any) -> Any:
 
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Fault]]:
-    """The faults of this test, which don't raise."""
+    """Collect the faults of this test, which don't raise."""
     found: list[Fault] = []
     monkeypatch.setattr(faults, "raises", False)
     monkeypatch.setattr(faults, "listener", found.append)
@@ -132,7 +132,7 @@ def break_step(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
 
 
 def outcome_of(answer: dict[str, Any]) -> str:
-    """What a client got: a code, `fine` for a success, or the number of a JSON-RPC error."""
+    """Return what a client got: a code, `fine` for a success, or the number of a JSON-RPC error."""
     if "error" in answer:
         return str(answer["error"]["code"])
     if answer["result"].get("isError"):
@@ -143,7 +143,7 @@ def outcome_of(answer: dict[str, Any]) -> str:
 def check_heard(heard: list[Fault], stderr: str) -> None:
     assert heard
     assert all(fault.error == "RuntimeError" for fault in heard)
-    assert stderr.count("guard_error") == len(set(heard))  # once for each place, however often it fails
+    assert stderr.count("guard_error") == len(set(heard))  # once for each place
 
 
 CORE = "iserror.layers."
@@ -423,7 +423,7 @@ def test_one_line_from_many_threads(heard: list[Fault], capfd: pytest.CaptureFix
 def test_a_listener_with_a_fault_of_its_own(
     heard: list[Fault], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A listener that meets a fault isn't called for that one, and what it raises goes no further."""
+    """A listener that meets a fault isn't called again, and what it raises goes no further."""
 
     def listener(fault: Fault) -> None:
         heard.append(fault)

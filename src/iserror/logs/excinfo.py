@@ -83,7 +83,7 @@ def _message(exc: BaseException) -> str:
     return attempt(_rules, "", exc) if issubclass(type(exc), ValidationError) else text_of(exc)
 
 
-def _rules(exc: ValidationError) -> str:
+def _rules(exc: Any) -> str:
     errors = exc.errors(include_url=False, include_context=False, include_input=False)
     places = [f"{'.'.join(map(str, error['loc'])) or 'value'}: {error['type']}" for error in errors[:20]]
     return f"{len(errors)} validation error(s) for {exc.title}: " + "; ".join(places)
