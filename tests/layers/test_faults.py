@@ -108,7 +108,7 @@ def make(attached: bool, decorated: bool, **settings: Any) -> Any:
 
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Fault]]:
-    """The faults of this test, which don't raise."""
+    """Collect the faults of this test, which don't raise."""
     found: list[Fault] = []
     monkeypatch.setattr(faults, "raises", False)
     monkeypatch.setattr(faults, "listener", found.append)
@@ -133,7 +133,7 @@ def break_step(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
 
 
 def outcome_of(answer: dict[str, Any]) -> str:
-    """What a client got: a code, `fine` for a success, or the number of a JSON-RPC error."""
+    """Return what a client got: a code, `fine` for a success, or the number of a JSON-RPC error."""
     if "error" in answer:
         return str(answer["error"]["code"])
     if answer["result"].get("isError"):
@@ -144,7 +144,7 @@ def outcome_of(answer: dict[str, Any]) -> str:
 def check_heard(heard: list[Fault], stderr: str) -> None:
     assert heard
     assert all(fault.error == "RuntimeError" for fault in heard)
-    assert stderr.count("guard_error") == len(set(heard))  # once for each place, however often it fails
+    assert stderr.count("guard_error") == len(set(heard))  # once for each place
 
 
 CORE = "iserror.layers."
@@ -382,14 +382,16 @@ def test_batch_item_propagates(heard: list[Fault], monkeypatch: pytest.MonkeyPat
     assert heard
 
 
-def test_exit_is_a_crash(heard: list[Fault], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("steps", [("run:Run._failed",), ("run:must_pass", "cancel:must_pass")])
+def test_exit_is_a_crash(steps: tuple[str, ...], heard: list[Fault], monkeypatch: pytest.MonkeyPatch) -> None:
     """An exit doesn't end the server although a step is broken."""
 
     @make_guard()
     def tool() -> None:
         raise SystemExit(1)
 
-    break_step(monkeypatch, CORE + "run:Run._failed")
+    for step in steps:
+        break_step(monkeypatch, CORE + step)
     with pytest.raises(ToolFailure, match="INTERNAL_ERROR"):
         tool()
 
@@ -422,7 +424,7 @@ def test_one_line_from_many_threads(heard: list[Fault], capfd: pytest.CaptureFix
 def test_a_listener_with_a_fault_of_its_own(
     heard: list[Fault], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A listener that meets a fault isn't called for that one, and what it raises goes no further."""
+    """A listener that meets a fault isn't called again, and what it raises goes no further."""
 
     def listener(fault: Fault) -> None:
         heard.append(fault)

@@ -1,4 +1,4 @@
-"""`Entry`: what a map says of one exception type."""
+"""`Entry`: what a map declares for one exception type."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RetryAfter: TypeAlias = Callable[[Any], object] | float | timedelta
 
 @dataclass(frozen=True)
 class Entry:
-    """What the map says of one exception type."""
+    """What the map declares for one exception type."""
 
     code: str
     category: Category
@@ -32,7 +32,7 @@ class Entry:
     safe: AbstractSet[Path] = frozenset()
     level: Level = "warning"
     packed: bool = False
-    """Whether a pack says it, which knows the exception and not the tool."""
+    """Whether it comes from a pack, which knows the exception and not the tool."""
 
     def details_of(self, exc: BaseException) -> dict[str, Any]:
         """Return the named values that the exception has; lists are joined as in a template."""

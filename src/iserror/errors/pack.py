@@ -21,7 +21,7 @@ class By:
 
     Args:
         what: The key in a word, for the tables: `status`.
-        key: Reads the key; what it raises counts as no key. It is shown nowhere.
+        key: Reads the key. If it raises, the exception has none. The key is never shown.
         entries: By key, or by the beginning of one: `"4"` is every status of 4xx that has no entry of its own.
         otherwise: For every other key, and none; None leaves the exception to its base class.
     """
@@ -39,7 +39,7 @@ class By:
         self.otherwise = otherwise
 
     def find(self, exc: BaseException) -> Entry | None:
-        """The entry with the longest key that the exception's key begins with."""
+        """Return the entry with the longest key that the exception's key begins with."""
         found = look(self.key, None, exc)
         key = "" if found is None else str.__str__(look(str, "", found))[:MAX_KEY]
         for end in range(len(key), 0, -1):
@@ -59,8 +59,8 @@ class Pack:
         name: Its name in `iserror.packs`.
         sources: Addresses of the documentation that the entries follow.
         rows: Full name of the class (`__module__` and `__qualname__`) to its entry.
-        done: Whether the library has had a request answered, and goes on with another (a redirect): then no entry
-            says `not_applied`, since the first may have taken effect.
+        done: Whether the library has had a request answered, and continues with another (a redirect): then no
+            entry has the outcome `not_applied`, since the first may have taken effect.
     """
 
     def __init__(
@@ -89,15 +89,15 @@ class Pack:
         return self._loaded()[2]
 
     def may_know(self, name: str) -> bool:
-        """Whether there may be a row for the class of this name, as far as can be told without the rows."""
+        """Return True if there may be a row for the class of this name. The rows aren't loaded for that."""
         return True
 
     def meanings(self) -> Mapping[str, Category]:
-        """Its codes, and what each means."""
+        """Return its codes with the category of each."""
         return {entry.code: entry.category for _, _, entry in self.entries()}
 
     def find(self, name: str, exc: BaseException) -> Entry | None:
-        """The entry of an exception, by the row of one of its classes."""
+        """Return the entry of an exception, by the row of one of its classes."""
         row = self.rows[name]
         found = row if isinstance(row, Entry) else row.find(exc)
         if found is not None and found.outcome == "not_applied" and self.done and look(self.done, False, exc):

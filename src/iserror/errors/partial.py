@@ -1,4 +1,4 @@
-"""Results that are neither success nor failure: some items of a call succeeded, others failed or are yet to come.
+"""Results that are neither success nor failure: some items of a call succeeded, others failed or are pending.
 
 `PartialResult` is what a tool returns then, `Batch` collects the failures of its items through the same map and
 redaction as a failed call.
@@ -29,7 +29,7 @@ MAX_DETAIL: Final = 200
 
 
 def _safe_id(value: object) -> str | int:
-    """An item's id for a client: a number that JSON keeps whole, else one redacted line."""
+    """Return an item's id for a client: a number that JSON keeps whole, else one redacted line."""
     if type(value) is int and abs(value) < 2**53:
         return value
     return safe_line(value if isinstance(value, Safe) else look(str, "", value), empty="(no id)")
@@ -38,8 +38,8 @@ def _safe_id(value: object) -> str | int:
 class ItemFailure(BaseModel):
     """Say what one failed item means."""
 
-    # The docstring is in the output schema. Of `Failure`'s fields those that differ by item; whoever makes one by hand
-    # gets the same redaction as an item of a `Batch`.
+    # The docstring is in the output schema. The fields are those of `Failure` that differ by item. An author who makes
+    # one by hand gets the same redaction as an item of a `Batch`.
     model_config = ConfigDict(frozen=True)
 
     id: Annotated[str, StringConstraints(min_length=1, max_length=MAX_MESSAGE)] | int
@@ -61,7 +61,7 @@ class ItemFailure(BaseModel):
 
     @property
     def advice(self) -> str:
-        """What the summary says of repeating it; empty where nothing was applied and a repeat cannot help."""
+        """The summary's advice on a retry; empty if nothing was applied and a retry can't help."""
         if self.retryable:
             return "may be repeated"
         if self.outcome == "not_applied":
@@ -88,7 +88,7 @@ class PartialResult(BaseModel, Generic[T]):
     @model_validator(mode="after")
     def _derive(self) -> Self:
         more = how_to_go_on({"next_cursor": self.next_cursor, "resume_token": self.resume_token}, "of this result")
-        # The model is frozen for everybody else.
+        # The model is frozen for other code.
         self.__dict__["complete"] = not self.failed and not more
         self.__dict__["summary"] = _summary(len(self.succeeded), self.failed, more)
         self.__pydantic_fields_set__.update(("summary", "complete"))
@@ -100,7 +100,7 @@ def _count(number: int) -> str:
 
 
 def _summary(succeeded: int, failed: Sequence[ItemFailure], more: str) -> str:
-    """One line, below 500 characters. It must not lead to a repeat of what took effect, or may have."""
+    """Return one line of up to 499 characters. It must not lead to a retry of what took effect, or may have."""
     if not failed:
         done = "There were no items." if not more else ""
         if succeeded:
@@ -123,11 +123,12 @@ def _summary(succeeded: int, failed: Sequence[ItemFailure], more: str) -> str:
 
 
 def is_harmless(item: ItemFailure | Failure) -> bool:
+    """Return True if an item had no effect, or can be retried."""
     return item.retryable or item.outcome == "not_applied"
 
 
 def listed(head: str, failed: Sequence[ItemFailure], tail: str) -> str:
-    """A sentence that names the failed items, as many as there is room for; those that may have had an effect first."""
+    """Return a sentence that names the failed items that there is room for, those that may have had an effect first."""
     room = MAX_SUMMARY - len(head) - len(": , and  more.") - len(str(len(failed))) - len(tail)
     names: list[str] = []
     for item in sorted(failed, key=is_harmless)[:MAX_LISTED]:
@@ -142,8 +143,10 @@ def listed(head: str, failed: Sequence[ItemFailure], tail: str) -> str:
 
 
 def how_to_go_on(tokens: Mapping[str, str | None], where: str) -> str:
-    """How to get what is yet to come, empty where nothing is: a token word for word, or where it stands if it is long
-    or would not come through whole."""
+    """Return how to get the pending items; empty if there are none.
+
+    A token is written out, or its place if it is long or would be changed by redaction.
+    """
     given = {name: value for name, value in tokens.items() if value}
     said: list[str] = []
     for name, value in given.items():

@@ -1,4 +1,4 @@
-"""`Problem`: what went wrong, before it is said of a tool. `say` makes the `Failure` of one tool from it.
+"""`Problem`: what went wrong, before a tool's name and effect are known. `say` makes the `Failure` of one tool from it.
 
 Nested tools share a problem and differ in effect: outcome and `retryable` are computed again at each layer, while code,
 message and hint stay.
@@ -121,7 +121,7 @@ _CRASHED: Final = Safe("The tool failed because of an error on the server.")
 
 
 def last_resort(request_id: str) -> Failure:
-    """Return the failure of a call that nothing else can be said of: `say` itself failed.
+    """Return the failure of a call for which `say` itself failed.
 
     Args:
         request_id: 32 hex digits.
@@ -138,7 +138,7 @@ def last_resort(request_id: str) -> Failure:
 
 
 def crash(exc: BaseException) -> Problem:
-    """Return the problem of an exception that the map doesn't know: nothing of its text is said."""
+    """Return the problem of an exception that the map doesn't know. Its text is never shown."""
     return Problem("INTERNAL_ERROR", _CRASHED, exception=exc, outcome="unknown")
 
 

@@ -104,7 +104,7 @@ def _stated(exc: ToolFailure) -> Problem:
 
 
 def _of_entry(entry: Entry, exc: BaseException) -> Problem:
-    """Return what an entry says of this exception."""
+    """Return the problem that an entry makes of this exception."""
     return Problem(
         entry.code,
         entry.message.render(exc, entry.safe),
@@ -127,14 +127,14 @@ def _seen_from(exc: BaseException, problem: Problem, meanwhile: bool) -> Problem
         exc: The exception that left the tool.
         problem: What the link of its chain means.
         meanwhile: Whether a later exception was raised while this one was handled, without `from`: the handler may
-            have asked another server in between. What a pack says of the outcome is about the one request.
+            have asked another server in between. The outcome that a pack declares is about the one request.
     """
     unsure = meanwhile and problem.outcome == "not_applied" and not problem.declared
     return replace(problem, exception=exc, outcome="unknown" if unsure else problem.outcome)
 
 
 def _of_another_server(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | ProtocolProblem:
-    """Return the problem of a `ToolError` that a host made about another tool or server: no author's words."""
+    """Return the problem of a `ToolError` that a host made about another tool or server: its text isn't an author's."""
     cause = origin(exc)[0]
     if cause is not None:
         problem = _resolve(cause, maps)

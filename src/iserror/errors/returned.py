@@ -88,7 +88,7 @@ def looks_like_an_error(value: Any) -> bool:
 
 
 def text_of_value(value: Any) -> str:
-    """Return the words of a returned error: the text itself, or the `error` or `message` of a dict."""
+    """Return the text of a returned error: the text itself, or the `error` or `message` of a dict."""
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):

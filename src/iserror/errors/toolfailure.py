@@ -20,12 +20,12 @@ from iserror.support.validate import check_choice
 
 
 class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and the contract's
-    """Fail a tool call on purpose, with a code of its own, where no exception type says it.
+    """Fail a tool call on purpose, with its own code, where no exception type fits.
 
     Args:
         code: Stable code, `^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`, 3 to 64 characters.
-        message: What was observed, in the author's words. It is redacted (unless it is a `Safe`), made one line, cut
-            at 500 characters and shown on the wire. Words of the exception being handled are put in quotes.
+        message: What was observed. It is redacted (unless it is a `Safe`), made one line, cut
+            at 500 characters and shown on the wire. Text of the exception being handled is put in quotes.
         hint: The valid next step for the model. Treated like `message`.
         category: One of gRPC's canonical codes in lower case (default: `failed_precondition`).
         retryable: Whether an equal call can succeed. The wire's `retryable` says in addition that a retry is safe.

@@ -1,4 +1,4 @@
-"""The words of a failure: categories, outcomes, effects, codes. Standard library only."""
+"""The vocabulary of failures: categories, outcomes, effects, codes. Standard library only."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final, cast
 
 MAX_RETRY_AFTER: Final = 86_400.0
-"""Seconds. A wait of more than a day is no advice to a model; what an upstream asks beyond it is cut."""
+"""Seconds. A wait of more than a day isn't useful to a model, so a longer one is cut."""
 
 
 def parse_retry_after(value: object) -> float | None:

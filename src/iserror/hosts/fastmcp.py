@@ -1,9 +1,9 @@
 """`FastMCP` of the fastmcp package, 3.x and 4.x.
 
 Two methods of a server are taken over on the instance. `get_tool` is where every tool passes that is about to
-run, whatever registered, mounted, transformed or proxied it. `call_tool` is called twice for a call: outside
-the middleware, where what escapes it is noted, and inside it, where a failure that came quietly through the
-host's logging and tracing becomes an exception again, as middleware expects.
+run, whatever registered, mounted, transformed or proxied it. `call_tool` is called twice for a call. Outside
+the middleware, what escapes it is noted. Inside the middleware, a failure that came quietly through the host's
+logging and tracing becomes an exception again, as middleware expects.
 """
 
 from __future__ import annotations

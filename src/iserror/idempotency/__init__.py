@@ -1,4 +1,4 @@
-"""Idempotency keys for writes: a repeat of a call gets the first result, and the tool does not run again."""
+"""Idempotency keys for writes: a retry of a call gets the first result, and the tool does not run again."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""The event loop that stores run on: one a process, in a thread of its own.
+"""The event loop that stores run on: one per process, in its own thread.
 
-So a lease is renewed while a tool blocks the server's loop (mcp 1.x runs sync tools on it), sync tools reach an
-async store without waiting for the loop that waits for them, and a store has one loop for its connections.
+So a lease is renewed while a tool blocks the server's loop (mcp 1.x runs sync tools on it). Sync tools reach an async
+store without waiting for the loop that waits for them. A store has one loop for its connections.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class _Thread:
-    """The thread, once something needed it."""
+    """The thread, once something has needed it."""
 
     lock = threading.Lock()
     loop: asyncio.AbstractEventLoop | None = None
@@ -28,7 +28,7 @@ class _Thread:
 
 
 def _forget() -> None:
-    """A forked child has no thread, and the lock may have been held."""
+    """Start over in a forked child: it has no thread, and the lock may have been held."""
     _Thread.lock, _Thread.loop = threading.Lock(), None
 
 
@@ -57,7 +57,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def is_running() -> bool:
-    """Whether anything has been submitted in this process."""
+    """Return True if anything has been submitted in this process."""
     return _Thread.loop is not None
 
 
@@ -65,7 +65,7 @@ def submit(run: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
     """Start a coroutine on the loop, from any thread.
 
     Raises:
-        OSError, RuntimeError: There is no loop and none can be made, for want of descriptors or threads.
+        OSError, RuntimeError: If no loop can be made because descriptors or threads have run out.
     """
     try:
         with _Thread.lock:

@@ -30,7 +30,7 @@ class MemoryStore:
         max_age: Seconds for which a key is remembered after its call has ended, or its lease has.
 
     Raises:
-        ValueError: A limit that is not above 0.
+        ValueError: If a limit isn't above 0.
     """
 
     def __init__(self, max_entries: int = 10_000, max_bytes: int = 64 << 20, max_age: float = 86_400) -> None:
@@ -43,7 +43,7 @@ class MemoryStore:
         self._lock = threading.Lock()
 
     async def claim(self, key: str, owner: str, record: bytes, lease: float) -> Entry:
-        """Take a key that nobody has, or say who has it."""
+        """Take a free key, or say who has it."""
         with self._lock:
             now = time.monotonic()
             self._forget_old(now)
@@ -67,7 +67,7 @@ class MemoryStore:
                 self._put(key, _Held(owner, held.record, now + lease, now + lease + self.max_age))
 
     async def finish(self, key: str, owner: str, record: bytes) -> None:
-        """Make a key done, with the record that every repeat gets."""
+        """Make a key done, with the record that every retry gets."""
         with self._lock:
             held = self._held.get(key)
             if held is None or held.owner == owner:

@@ -23,21 +23,21 @@ MAX_RESULT: Final = 1 << 20
 """Bytes of a result's JSON; more is not kept."""
 
 LOST: Final[Mapping[str, Any]] = {"kind": "lost", "failure": None}
-"""Of a call that took effect: its result was not kept."""
+"""What stands for the result of a call that took effect, if it wasn't kept."""
 
 
 def begun(arguments: str, request_id: str) -> dict[str, Any]:
-    """What is kept of a call that begins."""
+    """Return what is kept of a call that begins."""
     return {"arguments": arguments, "request_id": request_id}
 
 
 def packed(record: Mapping[str, Any]) -> bytes:
-    """A record as the store has it."""
+    """Return a record in the form that the store keeps."""
     return json.dumps(record, separators=(",", ":")).encode()
 
 
 def read(stored: bytes) -> dict[str, Any]:
-    """A record; of what is none, an empty one, which fits no call."""
+    """Return a stored record. For anything else, return an empty one, which fits no call."""
     found = look(json.loads, None, stored)
     return found if isinstance(found, dict) else {}
 
@@ -46,16 +46,16 @@ def read(stored: bytes) -> dict[str, Any]:
 
 
 def of_failure(failure: Failure, problem: Problem) -> dict[str, Any]:
-    """What is kept of a failure that may have had an effect."""
+    """Return what is kept of a failure that may have had an effect."""
     passed_on = problem.envelope is not None and not problem.nested
     meta = look(lambda: json.loads(json.dumps(redacted_meta(problem.meta))), None)
     return {"failure": failure.to_wire(), "mapped": problem.mapped, "passed_on": passed_on, "meta": meta}
 
 
 def problem_in(record: Mapping[str, Any]) -> Problem | None:
-    """The problem that the first call ended with, to be said of a repeat; None where it returned a result.
+    """Return the problem that the first call ended with, for a retry; None if it returned a result.
 
-    A repeat never helps. The texts are ready to be shown.
+    Another retry never helps. The texts are ready to be shown.
     """
     first = str(record.get("request_id", ""))
     envelope = look(Failure.model_validate, None, record.get("failure"))
@@ -83,7 +83,7 @@ def problem_in(record: Mapping[str, Any]) -> Problem | None:
 
 
 def unknown(first_request_id: str) -> Problem:
-    """Nobody knows how far the first call got."""
+    """Return the problem of a retry if it isn't known how far the first call got."""
     return Problem(
         "OUTCOME_UNKNOWN",
         Safe("An earlier call with this idempotency key was interrupted, and it is not known whether it took effect."),
@@ -96,7 +96,7 @@ def unknown(first_request_id: str) -> Problem:
 
 
 def of_result(fn: Any, value: Any) -> Mapping[str, Any]:
-    """What is kept of a result: JSON that gives the same again, or that it was not kept."""
+    """Return what is kept of a result: JSON that gives the same again, or `LOST`."""
     if look(_holds, True, value, lambda part: isinstance(part, (set, frozenset)) and len(part) > 1):
         return LOST  # its order on the wire is another one in each process
     hosts = look(_holds, True, value, is_of_a_host)
@@ -108,16 +108,16 @@ def of_result(fn: Any, value: Any) -> Mapping[str, Any]:
 
 
 def result_in(fn: Any, record: Mapping[str, Any]) -> Any:
-    """The result that a record holds.
+    """Return the result that a record holds.
 
     Raises:
-        Exception: It does not fit the function any more.
+        Exception: If it doesn't fit the function any more.
     """
     return _FORMS[str(record["kind"])](fn, str(record["value"]))
 
 
 def _written(kind: str, fn: Any, value: Any) -> str | None:
-    """The JSON of a value in one form; None if it does not give the same again."""
+    """Return the JSON of a value in one form; None if it doesn't give the same again."""
     if kind == "host":
         dumped = dumped_result(value)
         if dumped is None:
@@ -133,10 +133,10 @@ def _written(kind: str, fn: Any, value: Any) -> str | None:
     else:
         text = json.dumps(value, allow_nan=False)
     again = _FORMS[kind](fn, text)
-    # The types too, since hosts go by them: a text in a list is shown bare, a date in quotes.
+    # The types too, since hosts use them: a text in a list is shown bare, a date in quotes.
     alike = plain(again) == plain(value)
     if kind == "declared" and type(value) is dict and not _holds(value, is_of_a_host):
-        alike = True  # in a model's place; they make a model of it, too
+        alike = True  # instead of a model; hosts build a model from it, too
     return text if alike and (kind == "plain" or to_json(again) == to_json(value)) else None
 
 
@@ -165,7 +165,7 @@ _FORMS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
 
 
 def _holds(value: Any, wanted: Callable[[Any], bool]) -> bool:
-    """Whether it, or a part of it, is such a thing."""
+    """Return True if a value or a part of it passes the test."""
     if wanted(value):
         return True
     if isinstance(value, BaseModel) or is_dataclass(value):
@@ -186,6 +186,6 @@ def _blocks() -> TypeAdapter[Any]:
 
 @lru_cache(maxsize=1_000)
 def _adapter(fn: Any) -> TypeAdapter[Any] | None:
-    """The type that a function declares for its result; None if it declares none that says anything."""
+    """Return the type that a function declares for its result; None if the declaration is missing or too wide."""
     hint = look(lambda: get_type_hints(fn, include_extras=True).get("return", Any), Any)
     return None if hint is Any or hint is object else look(lambda: TypeAdapter(hint), None)

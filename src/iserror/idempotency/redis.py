@@ -1,4 +1,4 @@
-"""`RedisStore`: keys in Redis or Valkey, which several processes share. Needs the extra `iserror[redis]`."""
+"""`RedisStore`: keys in Redis or Valkey, which several processes share. Needs the `iserror[redis]` extra."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class RedisStore:
         self._asked: set[asyncio.Future[Any]] = set()
 
     async def claim(self, key: str, owner: str, record: bytes, lease: float) -> Entry:
-        """Take a key that nobody has, or say who has it."""
+        """Take a free key, or say who has it."""
         state, found = await self._run(_CLAIM, key, owner, record, *self._terms(lease))
         return Entry(state.decode(), found)
 
@@ -115,7 +115,7 @@ class RedisStore:
         await self._run(_RENEW, key, owner, *self._terms(lease))
 
     async def finish(self, key: str, owner: str, record: bytes) -> None:
-        """Make a key done, with the record that every repeat gets."""
+        """Make a key done, with the record that every retry gets."""
         await self._run(_FINISH, key, owner, record, self._max_age)
 
     async def release(self, key: str, owner: str) -> None:
@@ -123,7 +123,7 @@ class RedisStore:
         await self._run(_RELEASE, key, owner)
 
     def _terms(self, lease: float) -> tuple[int, int]:
-        """Milliseconds for which a key is its owner's, and for which it is remembered if nobody renews it."""
+        """Milliseconds for which a key is its owner's, and for which it is remembered if it isn't renewed."""
         return int(lease * 1000), int(lease * 1000) + self._max_age
 
     async def aclose(self) -> None:

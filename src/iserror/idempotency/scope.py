@@ -27,10 +27,10 @@ class NotAuthenticated(Exception):  # noqa: N818 - it stands in the log, for the
 
 
 def key_text(value: object) -> str:
-    """The key as text.
+    """Return the key as text.
 
     Raises:
-        ValueError: It is none, or not a valid one.
+        ValueError: If the key is missing or malformed.
     """
     text = str(value) if isinstance(value, (str, int, UUID)) and not isinstance(value, bool) else ""
     if not 0 < len(text) <= MAX_KEY or not text.isprintable():
@@ -39,13 +39,13 @@ def key_text(value: object) -> str:
 
 
 def digest(*parts: object) -> str:
-    """A hash of plain JSON data."""
+    """Return a hash of plain JSON data."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def scoped(settings: Idempotency, server: str, request: object, tool: tuple[str, ...], key: str) -> str:
-    """Return the key as the store has it: a hash of server, tool, caller and key.
+    """Return the key under which the store keeps it: a hash of server, tool, caller and key.
 
     Args:
         settings: Where keys are kept, and who says whose they are.
@@ -95,7 +95,7 @@ def caller(request: object) -> list[str | None]:
 
 
 def injected(fn: Callable[..., Any]) -> frozenset[str]:
-    """Names of the parameters that a host fills in itself, by their default or annotation (`Depends`, `Resolve`)."""
+    """Return the parameters that a host fills in itself, by their default or annotation (`Depends`, `Resolve`)."""
     hints = look(lambda: inspect.get_annotations(fn, eval_str=True), {})
     found = set()
     for name, parameter in inspect.signature(fn).parameters.items():
@@ -106,10 +106,10 @@ def injected(fn: Callable[..., Any]) -> frozenset[str]:
 
 
 def arguments_digest(arguments: Mapping[str, Any], without: frozenset[str]) -> str:
-    """A hash of bound arguments; what a host put in does not count.
+    """Return a hash of bound arguments, without those that a host fills in.
 
     Raises:
-        Exception: One of them cannot be compared: it is no data.
+        Exception: If one of them isn't data, so that it can't be compared.
     """
     return digest({k: plain(v) for k, v in arguments.items() if k not in without and not _is_context(v)})
 
@@ -120,9 +120,9 @@ def _is_context(value: object) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Plain JSON data that is equal for equal values, and for no others: all fields, secrets too, sets in order.
+    """Return plain JSON data that is equal for equal values, and for no others: all fields, secrets too, sets in order.
 
-    What JSON has no name for, and each container, comes with the name of its type.
+    A value that JSON has no type for, and each container, comes with the name of its type.
     """
     kind = type(value)
     if value is None or kind in (str, int, bool) or (kind is float and math.isfinite(value)):

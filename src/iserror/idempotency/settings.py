@@ -1,4 +1,4 @@
-"""`Idempotency`: where keys are kept, for how long a repeat waits, and who shares a scope."""
+"""`Idempotency`: where keys are kept, for how long a retry waits, and who shares a scope."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ MIN_LEASE = 0.1
 
 
 class Idempotency:
-    """Say where idempotency keys are kept, for how long a repeat waits, and who shares a scope.
+    """Say where idempotency keys are kept, for how long a retry waits, and who shares a scope.
 
     Args:
-        store: Keeps the keys; left out, this process does (`MemoryStore`).
-        wait: Seconds for which a repeat waits for the first call with its key, 0 or more.
+        store: Keeps the keys (default: a `MemoryStore` in this process).
+        wait: Seconds for which a retry waits for the first call with its key, 0 or more (default: 30).
         lease: Seconds, 0.1 or more, after which the key of a process that died counts as lost. A running call renews
             it three times as often.
-        subject: `() -> str | None`, called in the tool's context: who is calling. None is nobody. Left out, the
-            access token says it.
-        allow_unauthenticated: Whether callers without a token may use keys over HTTP, and where nobody knows how a call
-            came. All of them share one scope: who knows another's key and arguments gets that result.
+        subject: `() -> str | None`, called in the tool's context: who is calling. None means an unknown caller. By
+            default, the access token decides.
+        allow_unauthenticated: Whether callers without a token may use keys over HTTP, and where it isn't known how a
+            call came. All of them share one scope: who knows another's key and arguments gets that result.
 
     Raises:
-        TypeError, ValueError: A setting that is not one of these.
+        TypeError, ValueError: If a setting isn't one of these.
     """
 
     def __init__(

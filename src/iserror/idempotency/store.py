@@ -14,7 +14,7 @@ class Entry:
 
     Args:
         state: `"claimed"`: the key was free, and is the caller's now. `"in_progress"`: another call has it.
-            `"lost"`: the call that had it stopped renewing its lease, and nobody knows how far it got; no other may
+            `"lost"`: the call that had it stopped renewing its lease, and it isn't known how far it got; no other may
             ever have the key. `"done"`: a call with it has finished.
         record: What the call that has the key wrote last; empty when it was claimed.
     """
@@ -27,12 +27,12 @@ class IdempotencyStore(Protocol):
     """
     Keep the keys of calls. Each method is atomic; what it raises fails a claim and nothing else.
 
-    All of them are called on one event loop that the library runs in a thread of its own, whichever loop or thread
+    All of them are called on one event loop that the library runs in its own thread, whichever loop or thread
     the tool runs in. A call of more than 10 s is given up.
     """
 
     async def claim(self, key: str, owner: str, record: bytes, lease: float) -> Entry:
-        """Take a key that nobody has, or say who has it.
+        """Take a free key, or say who has it.
 
         A key that is in progress for the same owner is its own again: the answer to its claim was lost.
 
@@ -49,7 +49,7 @@ class IdempotencyStore(Protocol):
         ...
 
     async def finish(self, key: str, owner: str, record: bytes) -> None:
-        """Make a key done, with the record that every repeat gets; also when its lease ran out or it is gone.
+        """Make a key done, with the record that every retry gets; also if its lease ran out or the key is gone.
 
         Nothing if another owner has it.
         """

@@ -40,7 +40,7 @@ class Request:
     """32 hex digits."""
     jsonrpc_id: str | int | None = None
     protocol_version: str | None = None
-    """The negotiated revision; None where it can't be known."""
+    """The negotiated revision; None if it can't be known."""
     http: object = UNKNOWN_REQUEST
     """The HTTP request; None for a call that came another way."""
     facts: Callable[[], Mapping[str, Any]] = dict

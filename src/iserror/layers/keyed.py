@@ -2,7 +2,7 @@
 
 A key is absent, in progress, or done. The body runs only for who claimed an absent key. How it ends decides: a
 result, and a failure that may have had an effect, make the key done for good; what applied nothing releases it. A key
-that stays in progress beyond its lease belongs to a process that died, and nobody runs its call again.
+that stays in progress beyond its lease belongs to a process that died, and its call is never run again.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
 
 
 def keyed(fn: Callable[..., Any], kind: Any, options: Options, name: str) -> Callable[..., Any]:
-    """The function with the layer round it, sync or async as it is.
+    """Return the function with the layer around it, sync or async like the function.
 
     Args:
         fn: The function.
-        kind: What runs when it is called: of a partial or callable object the function inside.
+        kind: The function that runs when it is called, inside a partial or callable object.
         options: Its options, with a guard and the name of the parameter.
         name: Its name, for messages.
 
     Raises:
-        ValueError: It has no such parameter, or is a generator.
+        ValueError: If the function has no such parameter, or is a generator.
     """
     assert options.settings is not None
     assert options.idempotency_key is not None
@@ -104,7 +104,7 @@ class _Layer:
                 with anyio.CancelScope(shield=True), suppress(asyncio.CancelledError):
                     await loop.wait(loop.submit(ended))
                 raise
-            # Whatever cancels this meanwhile, the store is told.
+            # The store gets the result although this may be cancelled now.
             with anyio.CancelScope(shield=True):
                 await loop.wait(loop.submit(self._done(ticket, result)))
             return result
@@ -127,7 +127,7 @@ class _Layer:
             except BaseException as exc:
                 self._tell(self._after(ticket, exc))
                 raise
-            if type(result) is CoroutineType:  # nothing says that anybody will ever run it
+            if type(result) is CoroutineType:  # it may never be run
                 result.close()
                 self._tell(ticket.release())
                 cause = TypeError(f"{self.name!r} has a key and hands out a coroutine: make the tool async")
@@ -140,10 +140,10 @@ class _Layer:
         loop.wait_blocking(loop.submit(ended), cancellable=False)
 
     def _ticket(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ticket | None:
-        """What a call needs to ask for its key; None without one.
+        """Return what a call needs to ask for its key; None if it has no key.
 
         Raises:
-            ToolFailure: The key is not valid, or may not be used.
+            ToolFailure: If the key isn't valid, or may not be used.
         """
         call = current.get()
         if call is None:  # not guarded
@@ -177,10 +177,10 @@ class _Layer:
         raise fail(call, problem)
 
     def _tool(self, call: Call) -> tuple[str, ...]:
-        """What the tool is called in the scope: as it is registered, of one that a host with a guard serves.
+        """Return the tool's name in the scope of a key: the registered one, if a host with a guard serves the call.
 
         Raises:
-            ValueError: It has only the name of its function, and shares that.
+            ValueError: If it has only the name of its function, and another function has the same.
         """
         if call.progress.body is self.options.key:
             return (call.progress.target or call.tool,)  # where its function stands may change
@@ -192,7 +192,7 @@ class _Layer:
         return self.place
 
     def _unless_inside(self, call: Call, ticket: Ticket) -> Ticket:
-        """The ticket, if the call that has the key is not the one that makes this call: it would wait for itself."""
+        """Return the ticket, unless the call that has the key makes this call: it would wait for itself."""
         if any(other.running and other.key == ticket.key for other in held.get()):
             raise fail(
                 call,
@@ -204,7 +204,7 @@ class _Layer:
             )
         return ticket
 
-    # --- what a repeat gets ----------------------------------------------------------------------------------
+    # --- what a retry gets -----------------------------------------------------------------------------------
 
     def _repeat(self, ticket: Ticket, found: Entry | Exception | None) -> Any:
         call = ticket.call
@@ -224,11 +224,11 @@ class _Layer:
     # --- how the body ended ----------------------------------------------------------------------------------
 
     def _done(self, ticket: Ticket, result: Any) -> Coroutine[Any, Any, None]:
-        """What tells the store what the body returned."""
+        """Return the coroutine that writes to the store what the body returned."""
         return shield(self._returned, None, ticket, result) or ticket.finish(record.LOST)
 
     def _after(self, ticket: Ticket, exc: BaseException) -> Coroutine[Any, Any, None]:
-        """What tells the store what the body raised."""
+        """Return the coroutine that writes to the store what the body raised."""
         return shield(self._raised, None, ticket, exc) or ticket.finish({})
 
     def _returned(self, ticket: Ticket, result: Any) -> Coroutine[Any, Any, None]:
@@ -267,7 +267,7 @@ def _server(call: Call) -> str:
 
 
 def _asked(ticket: Ticket) -> concurrent.futures.Future[Entry | Exception]:
-    """The claim, on its way; or why there is no way."""
+    """Start the claim, and return its future. If it can't be started, the future holds the reason."""
     try:
         return loop.submit(ticket.acquire())
     except Exception as exc:
@@ -277,7 +277,7 @@ def _asked(ticket: Ticket) -> concurrent.futures.Future[Entry | Exception]:
 
 
 def _refusal(ticket: Ticket, found: Entry | Exception | None) -> Problem:
-    """Why a call does not run that got no record it could repeat."""
+    """Return why a call doesn't run although it got no result to repeat."""
     if not isinstance(found, Entry):
         return Problem(
             "IDEMPOTENCY_STORE_UNAVAILABLE",

@@ -62,7 +62,7 @@ class Progress:
     failure: Failure | None = None
     """What the problem says."""
     escaped: BaseException | None = None
-    """What left the host's dispatch, before the host made a text of it."""
+    """What left the host's dispatch, before the host turned it into a text."""
     missing: BaseException | None = None
     """The host's exception for a tool that it doesn't have."""
     incomplete: str | None = None
@@ -71,28 +71,28 @@ class Progress:
     # --- the host ---
 
     def served(self, task: object = None) -> None:
-        """The host takes the call over."""
+        """Note that the host takes over the call."""
         self.awaiting = True
         self.served_by = task
 
     def dispatch_begins(self) -> None:
-        """The tool's body calls another tool through the host."""
+        """Note that the tool's body calls another tool through the host."""
         self.dispatching += 1
 
     def dispatch_ends(self) -> None:
-        """That other tool has ended."""
+        """Note that the other tool has ended."""
         self.dispatching -= 1
 
     def escapes(self, exc: BaseException | None) -> None:
-        """An exception left the host's dispatch; None if the dispatch ended well."""
+        """Note the exception that left the host's dispatch; None if the dispatch ended well."""
         self.escaped = exc
 
     def misses(self, exc: BaseException) -> None:
-        """The host has no such tool."""
+        """Note the exception for a tool that the host doesn't have."""
         self.missing = exc
 
     def refused_by_host(self, problem: Problem, annotations: object = None, output_schema: object = None) -> None:
-        """The host's own check of arguments or result failed, outside of any tool object."""
+        """Note that the host's own check of arguments or result failed, outside of any tool object."""
         self.problem = problem
         self.annotations = annotations if annotations is not None else self.annotations
         self.output_schema = output_schema if output_schema is not None else self.output_schema
@@ -100,11 +100,11 @@ class Progress:
     # --- a tool object ---
 
     def looks_in(self, maps: tuple[ErrorMap, ...]) -> None:
-        """Exceptions are looked up in these maps."""
+        """Look exceptions up in these maps."""
         self.maps = maps
 
     def tool_begins(self, layer: Layer, arguments: Mapping[str, Any]) -> None:
-        """A tool object runs."""
+        """Note that a tool object runs."""
         tool = layer.tool
         self.missing = None
         self.arguments = arguments
@@ -121,18 +121,18 @@ class Progress:
         self.running += 1
 
     def tool_ends(self) -> None:
-        """The tool object has ended; the host acts again."""
+        """Note that the tool object has ended, and that the host acts again."""
         self.running -= 1
         self.awaiting = True
 
     # --- a function ---
 
     def stands_alone(self, options: Options) -> None:
-        """A guarded function runs in a call of its own."""
+        """Note that a guarded function runs in its own call."""
         self.options = options
 
     def body_begins(self, options: Options | None) -> None:
-        """The tool's function begins."""
+        """Note that the tool's function begins."""
         self.awaiting = False
         self.entered = True
         self.inside += 1
@@ -140,37 +140,37 @@ class Progress:
             self.options = options
 
     def body_returns(self) -> None:
-        """The tool's function ran to its end."""
+        """Note that the tool's function ran to its end."""
         self.finished = self.inside == 1
 
     def body_ends(self) -> None:
-        """The tool's function has ended, well or not."""
+        """Note that the tool's function has ended, well or not."""
         self.inside -= 1
 
     def completes(self, incomplete: str | None) -> None:
-        """The tool's function returned a success, or the summary of a partial one."""
+        """Note that the tool's function returned a success; a partial one has a summary."""
         self.incomplete = incomplete
 
     def takes_key(self) -> None:
-        """An idempotency key came with the call."""
+        """Note that an idempotency key came with the call."""
         self.keyed = True
 
     # --- what became of it ---
 
     def fails(self, problem: Problem, failure: Failure) -> None:
-        """The call failed, and this says so."""
+        """Note what the call failed with."""
         self.problem, self.failure = problem, failure
 
     def errs(self, problem: ProtocolProblem) -> None:
-        """The call ends with a JSON-RPC error."""
+        """Note that the call ends with a JSON-RPC error."""
         self.problem = problem
 
     def recovers(self) -> None:
-        """The call goes on without what failed in it."""
+        """Forget what failed: the call continues without it."""
         self.problem = self.failure = None
 
     def closes(self) -> None:
-        """The call has ended."""
+        """Note that the call has ended."""
         self.closed = True
 
     def lets_go(self) -> None:

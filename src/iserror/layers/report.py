@@ -37,7 +37,7 @@ def report(call: Call, *, handled: str | None = None) -> None:
     """Log what a call failed with, call the hook, mark the span.
 
     Args:
-        call: A call that `fails` was said of; any other is left alone.
+        call: A failed call; any other is left alone.
         handled: Why the client doesn't see this failure (`retried`, `recovered`, `cancelled`), if so.
     """
     shield(_report, None, call, handled)

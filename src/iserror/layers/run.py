@@ -1,8 +1,7 @@
 """`Run`: the function layer's part in a failure. It catches what a guarded function raises, and says what to raise.
 
-A guarded function runs in one of three places: in a call of its own, if nothing guards what called it; nested in the
-call of another tool; or as the body of the tool that a host runs for the call that it is serving. In the last case the
-layers above it end the call.
+A guarded function runs in its own call, if nothing guards its caller; or nested in the call of another tool. Or it is
+the body of the tool that a host runs: then the layers above it end the call.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Run:
 
         Args:
             options: Those of the function.
-            name: The name of its tool, in a call of its own.
+            name: The name of its tool, if it gets its own call.
         """
         outer, settings = current.get(), options.settings
         if outer is not None:

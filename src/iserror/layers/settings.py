@@ -1,4 +1,4 @@
-"""`Settings`: what `ToolErrors` was told."""
+"""`Settings`: the options of `ToolErrors`, checked."""
 
 from __future__ import annotations
 

@@ -51,15 +51,15 @@ class Ticket:
 
     @staticmethod
     def claimed_by(found: Entry | Exception | None) -> bool:
-        """Whether the key is this call's now."""
+        """Return True if the key is this call's now."""
         return isinstance(found, Entry) and found.state == "claimed"
 
     def is_repeated_by(self, kept: dict[str, Any]) -> bool:
-        """Whether a record is of a call with the same arguments."""
+        """Return True if a record is of a call with the same arguments."""
         return bool(kept.get("arguments") == self.begun["arguments"])
 
     async def acquire(self) -> Entry | Exception:
-        """Claim the key, or wait for the call that has it; what there is then, or why nobody knows."""
+        """Claim the key, or wait for the call that has it. Return the entry, or the exception of the store."""
         ends = asyncio.get_running_loop().time() + self.wait
         pause = FIRST_PAUSE
         while True:
@@ -117,7 +117,7 @@ class Ticket:
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(self.lease / 3)
-            with suppress(Exception):  # it is tried again, and the end of the call tells
+            with suppress(Exception):  # it is tried again, and the end of the call reports a store that fails
                 await self._ask(self.store.renew(self.key, self.owner, self.lease))
 
     @staticmethod

@@ -25,7 +25,7 @@ class WireHost(Protocol):
             text: The text for the model.
             structured: The structured content, if any.
             meta: The `_meta`.
-            version: The negotiated revision; None where it can't be known.
+            version: The negotiated revision; None if it can't be known.
         """
 
     def led(self, result: Any, line: Callable[[object, str], str | None]) -> Any:

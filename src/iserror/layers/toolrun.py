@@ -30,7 +30,7 @@ from iserror.support.sdk import raised_below, raised_by_sdk
 
 _BAD_OUTPUT: Final = (ValidationError, PydanticSerializationError)
 _CONVERSION: Final = "convert_result"
-"""The function with which the hosts make a result of what a body returned."""
+"""The function with which the hosts turn what a body returned into a result."""
 
 
 async def guarded_run(layer: Layer, arguments: Mapping[str, Any], run: Callable[[], Awaitable[Any]]) -> Any:

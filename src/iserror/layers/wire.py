@@ -1,9 +1,11 @@
 """The outermost layer of a served call: what ended it, in which channel the answer leaves, and in what form.
 
-Hosts differ in how a call reaches this layer (`iserror.hosts`). What is said is decided here, so that the same failure
-gives the same bytes on each. A failure passes these steps: a function raises (`run`), `resolve` finds what that means,
-`say` puts it into words, the host carries it here, `settle` chooses the channel, `report` writes the line, and the
-adapter's `error_result` gives it the host's form.
+Hosts differ in how a call reaches this layer (`iserror.hosts`). This layer decides what they send, so that the same
+failure gives the same bytes on each.
+
+A failure passes these steps. A function raises (`run`). `resolve` finds what that means, and `say` puts it into words.
+The host carries it here. `settle` chooses the channel, `report` writes the line, and the adapter's `error_result` gives
+it the host's form.
 """
 
 from __future__ import annotations
@@ -198,7 +200,7 @@ def _outside_the_tool(
         return None
     problem = resolve(exc, progress.maps)
     if progress.finished and isinstance(problem, Problem) and not problem.declared:
-        # The body ran to its end before something else failed: it can't be said that nothing was applied.
+        # The body ran to its end before something else failed: it isn't true that nothing was applied.
         return replace(problem, outcome="applied")
     return problem
 

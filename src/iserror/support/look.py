@@ -1,7 +1,7 @@
 """The two rules for what may raise: `look` reads an object that isn't ours, `shield` runs a step that is.
 
 An attribute, a `__str__` or a hook of the user's may raise anything, at any time: that says nothing about this library,
-so `look` is silent. A step of our own that raises is a bug, and nobody finds a bug that is swallowed: `shield` reports
+so `look` is silent. A step of our own that raises is a bug, and a swallowed bug is never found: `shield` reports
 each one (`faults.report`), and still gives the call its answer.
 """
 

@@ -152,12 +152,12 @@ def parameters_of(tool: Any) -> Any:
 
 
 def is_read_only(annotations: object) -> bool:
-    """Return True if a tool's annotations say that it changes nothing."""
+    """Return True if a tool's annotations declare that it changes nothing."""
     return either(annotations, "read_only_hint", "readOnlyHint") is True
 
 
 def is_idempotent(annotations: object) -> bool:
-    """Return True if a tool's annotations say that a second call changes nothing more."""
+    """Return True if a tool's annotations declare that a second call changes nothing more."""
     return either(annotations, "idempotent_hint", "idempotentHint") is True
 
 
@@ -275,10 +275,10 @@ def request_here() -> object:
     http = look(lambda: sys.modules["fastmcp.server.dependencies"].get_http_request(), None)
     if http is not None:
         return http
-    # A bare thread may have been started for anybody's call.
+    # A bare thread may have been started for any call.
     alone = threading.current_thread() is threading.main_thread()
     if "mcp.server.mcpserver.server" in sys.modules:
-        # MCPServer hands a tool nothing of its request, so that a call on an event loop may be anybody's, too.
+        # MCPServer hands a tool nothing of its request, so that a call on an event loop may be any caller's, too.
         alone = alone and not _loop_runs()
     return None if alone else UNKNOWN_REQUEST
 
