@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -15,70 +14,14 @@ import anyio
 
 from iserror.check.checks import arguments, channels, coverage, leaks, results
 from iserror.check.checks.inject import Injection
-from iserror.check.finding import Finding
+from iserror.check.notes import Audit, Options
 from iserror.check.session import Answer, NotSpokenError, Session, Step, revisions
 from iserror.check.target import Target, quiet
 from iserror.check.wire import CannotRunError, GoneError, Wire
-from iserror.redact.speech import safe_line, safe_name
 from iserror.support.jsonrpc import STATELESS_REVISION
 
 MAX_BROKEN: Final = 10
 """Connections that may break; a server that hangs in every tool would cost hours."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What is asked for besides the checks that run no tool.
-
-    Args:
-        timeout: Seconds for each request.
-        calls: Tools to call, with their arguments.
-        read_only: Whether to call the tools that are annotated `readOnlyHint` too.
-        inject: Whether to inject faults instead, into a server in memory; `calls` are arguments then, no body runs.
-    """
-
-    timeout: float = 30.0
-    calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
-    read_only: bool = False
-    inject: bool = False
-
-
-@dataclass
-class Audit:
-    """What a check found so far."""
-
-    found: dict[tuple[str, str, str], Finding] = field(default_factory=dict)
-    skipped: dict[str, list[str]] = field(default_factory=dict)
-    """What was not checked: why, and of which tools."""
-    revisions: list[str] = field(default_factory=list)
-    """Those that the server speaks, newest first."""
-    tools: int = 0
-    revision: str = ""
-    """The one in force."""
-    broken: int = 0
-    """Connections that broke."""
-    validates: bool = True
-    """Whether the server has refused all arguments that it must."""
-
-    def add(self, check: str, seen: str, tool: str = "", where: str = "") -> None:
-        """Note a finding; the same one in another revision is not another one."""
-        tool, where = safe_name(tool), safe_line(where, 80, empty="")
-        here = (self.revision,) if self.revision else ()
-        finding = Finding(check, safe_line(seen, 300), tool, where, here)
-        known = self.found.setdefault(finding.key, finding)
-        if not set(here) <= set(known.revisions):
-            self.found[finding.key] = replace(known, revisions=known.revisions + here)
-
-    def skip(self, why: str, tool: str) -> None:
-        """Say what of a tool was not checked, once."""
-        tools = self.skipped.setdefault(why, [])
-        if (name := safe_name(tool)) not in tools:
-            tools.append(name)
-
-    def look(self, answer: Answer, tool: str = "") -> None:
-        """What holds for every answer: it is one, and leaks nothing."""
-        leaks.look(self, answer, tool)
-        channels.look(self, answer, tool)
 
 
 Plan: TypeAlias = Callable[[Session, Options, Audit], Awaitable[list[Step]]]
@@ -116,6 +59,9 @@ def check(target: Target, options: Options, progress: Callable[[str], None] = la
         raise KeyboardInterrupt from None
     finally:
         logging.disable(disabled)
+    for name in options.probe if not options.inject else ():
+        if name not in audit.names:
+            audit.skip(arguments.NO_SUCH_PROBE, name)
     if not audit.revisions and not audit.found:
         raise CannotRunError(f"{target.name} speaks none of the revisions {', '.join(revisions())}: no MCP server")
     return audit
@@ -210,6 +156,7 @@ async def _tools(session: Session, audit: Audit) -> list[dict[str, Any]]:
     if wrong:
         audit.add("session.tools_list", f"tools/list: {wrong}")
     audit.tools = max(audit.tools, len(tools))
+    audit.names.update(session.listed)
     return tools
 
 
@@ -223,8 +170,9 @@ async def _plan(target: Target, session: Session, options: Options, audit: Audit
     tools = await _tools(session, audit)
     steps = [Step(label, "", partial(run, audit)) for label, run in channels.STEPS]
     # A server that does not validate shows it where that does least harm.
-    for tool in sorted(tools, key=lambda tool: not results.is_read_only(tool)):
-        steps.append(Step("arguments that do not fit", tool["name"], partial(arguments.check, audit, tool=tool)))
+    for tool in sorted(tools, key=lambda tool: not arguments.is_read_only(tool)):
+        run = partial(arguments.check, audit, tool=tool, options=options)
+        steps.append(Step("arguments that do not fit", tool["name"], run))
     if target.kind == "memory" and len(audit.revisions) == 1:
         steps.append(Step("coverage", "", partial(coverage.check, audit, target.server)))
     if len(audit.revisions) == 1:  # a tool body runs once, in the newest revision, not once for each

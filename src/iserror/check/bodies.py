@@ -19,12 +19,13 @@ import anyio
 
 from iserror.errors.errormap import ErrorMap
 from iserror.errors.vocabulary import Effect
-from iserror.guard import ToolErrors
-from iserror.hosts._mcp import guard_of
+from iserror.hosts import guard_of
 from iserror.layers.call import Call, current
-from iserror.layers.function import Options, core, like, options_of, wrap
-from iserror.layers.toolrun import is_the_hosts
+from iserror.layers.function import dress, wrap
+from iserror.layers.options import Options, core, effect_of, options_of
+from iserror.layers.settings import Settings
 from iserror.support.look import attempt
+from iserror.support.sdk import is_the_hosts
 
 PLACE: Final = "(injected)"
 """The file that a traceback names for what a stand-in raises; frames of the library's own are left out of the log."""
@@ -98,7 +99,7 @@ class Stage:
             def body(*args: Any, **kwargs: Any) -> Any:
                 return self.play()
 
-        like(body, fn)
+        dress(body, fn)
         options = options_of(fn)
         if options is None or options.wrapper is None:
             return body
@@ -112,7 +113,7 @@ class Place:
 
     options: Options | None
     """Of its decorator."""
-    guards: tuple[ToolErrors, ...]
+    guards: tuple[Settings, ...]
     """Those attached to the servers that the call passes, the innermost first."""
     attached: bool
     """Whether one is attached to the server that the client talks to."""
@@ -124,7 +125,7 @@ class Place:
 
     @property
     def is_guarded(self) -> bool:
-        return bool(self.guards) or (not self.is_run and self.options is not None and self.options.guard is not None)
+        return bool(self.guards) or (not self.is_run and self.options is not None and self.options.settings is not None)
 
     @property
     def is_async(self) -> bool:
@@ -146,9 +147,7 @@ class Place:
     @property
     def effect(self) -> Effect:
         """As a call of it has it."""
-        call = Call.__new__(Call)
-        call.options, call.annotations = self.options, self.annotations
-        return call.effect
+        return effect_of(self.options, self.annotations)
 
 
 class Bodies:
@@ -159,7 +158,7 @@ class Bodies:
         self._made: dict[int, tuple[Callable[..., Any], Any]] = {}
         """Stand-ins by their id, each with what it stands for."""
         self._before: list[tuple[dict[str, Any], str, Any]] = []
-        self._hooks: dict[ToolErrors, Any] = {}
+        self._hooks: dict[Settings, Any] = {}
 
     def replace_all(self, server: Any) -> None:
         """Replace the bodies of every tool that the server holds now, and of servers mounted on it."""
@@ -178,7 +177,7 @@ class Bodies:
         for guard, hook in self._hooks.items():
             guard.on_error = hook
 
-    def _quiet(self, guard: ToolErrors | None) -> None:
+    def _quiet(self, guard: Settings | None) -> None:
         """Take a guard's hook away: whoever it pages must not be paged."""
         if guard is not None and guard not in self._hooks:
             self._hooks[guard], guard.on_error = guard.on_error, None
@@ -199,7 +198,7 @@ class Bodies:
             self._put(fields, key, made, fields.get("fn"))
             return
         said = options_of(fields["fn"])
-        self._quiet(said.guard if said is not None else None)
+        self._quiet(said.settings if said is not None else None)
         self._put(fields, key, self.stage.stand_in(fields["fn"]), fields["fn"])
 
     def _put(self, fields: dict[str, Any], key: str, made: Callable[..., Any], original: Any) -> None:
@@ -215,7 +214,7 @@ class Bodies:
 
     async def find(self, server: Any, name: str) -> Place | None:
         """Where a call of a tool ends, as the server looks it up now; None if that is no stand-in."""
-        guards: list[ToolErrors] = []
+        guards: list[Settings] = []
         attached = guard_of(server) is not None
         for _ in range(100):
             guard = guard_of(server)

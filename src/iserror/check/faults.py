@@ -16,7 +16,7 @@ from iserror.errors.errormap import ErrorMap
 from iserror.errors.toolfailure import ToolFailure
 from iserror.errors.vocabulary import BUILT_IN, Outcome
 from iserror.support.causes import Group
-from iserror.support.loading import named
+from iserror.support.loading import full_name
 from iserror.support.look import attempt
 from iserror.support.schema import schema_error
 from iserror.support.sdk import protocol_error_data
@@ -138,7 +138,7 @@ def _classes(maps: Sequence[ErrorMap], skip: Callable[[str], None]) -> dict[str,
         if kind is None:
             skip(f"{key}, which cannot be imported")
         elif kind not in found.values():
-            found[named(key)] = kind
+            found[full_name(key)] = kind
     return found
 
 

@@ -5,11 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 Severity: TypeAlias = Literal["error", "warning"]
+
+UNPROBED: Final = (
+    "arguments, since the tool isn't annotated readOnlyHint and might run: probe it with --probe TOOL or --probe-all"
+)
+"""Why a tool got no bad arguments: a server that doesn't validate them would run it."""
 
 SPECIFICATION: Final = "https://modelcontextprotocol.io/specification/"
 _TOOLS: Final = "2025-11-25/server/tools#error-handling"
@@ -291,3 +296,22 @@ class Finding:
     def source(self) -> str:
         """The address of the rule."""
         return CHECKS[self.check].source
+
+
+def needs_probes(check: str) -> bool:
+    """Return True if only bad arguments can lead to a finding of this check."""
+    return check.startswith("arguments.")
+
+
+def may_come_of_a_probe(key: tuple[str, str, str], unprobed: Collection[str]) -> bool:
+    """Return True if a finding may be missing only because these tools weren't probed.
+
+    Args:
+        key: The finding's key, as a baseline has it.
+        unprobed: The tools that got no bad arguments.
+    """
+    check, tool, _ = key
+    if not tool:  # A notification or a line on stdout belongs to no tool.
+        return bool(unprobed) and check.startswith(("leaks.", "stdout."))
+    of_a_call = ("arguments.", "leaks.", "session.", "channels.broken_answer", "results.undecodable")
+    return tool in unprobed and check.startswith(of_a_call)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
-from iserror.check.finding import CHECKS, Finding
+from iserror.check.finding import CHECKS, UNPROBED, Finding, needs_probes
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Outcome:
         findings: Those that no baseline accepts.
         known: How many a baseline accepts.
         skipped: What was not checked: why, and of which tools.
+        probed: Whether any tool got bad arguments.
     """
 
     target: str
@@ -37,6 +38,12 @@ class Outcome:
     findings: Sequence[Finding]
     known: int
     skipped: Mapping[str, Sequence[str]]
+    probed: bool = True
+
+    @property
+    def unprobed(self) -> Sequence[str]:
+        """The tools that got no bad arguments, since they might run."""
+        return self.skipped.get(UNPROBED, ())
 
 
 _NEEDS: Final = {"table": "rich", "sarif": "sarif_pydantic", "junit": "junitparser"}
@@ -68,6 +75,12 @@ def _summary(outcome: Outcome) -> str:
     )
 
 
+def unprobed(count: int, how: str = "--probe TOOL or --probe-all") -> str:
+    """Say in one line how many tools weren't probed, and how to probe them."""
+    tools = "tool" if count == 1 else "tools"
+    return f"not probed with bad arguments: {count:,} {tools} not annotated readOnlyHint (use {how})"
+
+
 def _table(outcome: Outcome, columns: int, colour: bool) -> str:
     from rich.console import Console
     from rich.table import Table
@@ -95,7 +108,8 @@ def _table(outcome: Outcome, columns: int, colour: bool) -> str:
             console.print(Text.assemble((check, "bold"), f": {CHECKS[check].remedy}"), soft_wrap=True)
             console.print(Text(f"  {CHECKS[check].source}"), soft_wrap=True)
     for why, tools in outcome.skipped.items():
-        console.print(Text(f"not checked: {why}: {', '.join(tools)}"), soft_wrap=True)
+        line = unprobed(len(tools)) if why == UNPROBED else f"not checked: {why}: {', '.join(tools)}"
+        console.print(Text(line), soft_wrap=True)
     console.print(Text(_summary(outcome)), soft_wrap=True)
     return file.getvalue()
 
@@ -127,6 +141,7 @@ def _json(outcome: Outcome, columns: int, colour: bool) -> str:
         "findings": findings,
         "known": outcome.known,
         "not_checked": {why: list(tools) for why, tools in outcome.skipped.items()},
+        "not_probed": len(outcome.unprobed),
     }
     return json.dumps(document, ensure_ascii=True) + "\n"
 
@@ -165,7 +180,25 @@ def _sarif(outcome: Outcome, columns: int, colour: bool) -> str:
     ]
     driver = ToolDriver.model_validate({"name": "iserror check", "version": __version__, "rules": rules})
     sarif = Sarif(version="2.1.0", runs=[Run(tool=Tool(driver=driver), results=results)])
-    return str(sarif.model_dump_json(by_alias=True, exclude_none=True, indent=2)) + "\n"
+    document = sarif.model_dump(mode="json", by_alias=True, exclude_none=True)
+    # The library's model of an invocation has no notifications.
+    document["runs"][0]["invocations"] = [
+        {"executionSuccessful": True, "toolExecutionNotifications": list(_notifications(outcome))}
+    ]
+    return json.dumps(document, ensure_ascii=True, indent=2) + "\n"
+
+
+def _notifications(outcome: Outcome) -> Iterator[dict[str, Any]]:
+    """Yield a note for each thing that wasn't checked, the count of tools that weren't probed first."""
+    if outcome.unprobed:
+        yield {"level": "note", "message": {"text": unprobed(len(outcome.unprobed))}}
+    for why, tools in outcome.skipped.items():
+        for tool in tools:
+            yield {
+                "level": "note",
+                "message": {"text": f"{tool}: not checked: {why}"},
+                "locations": [{"logicalLocations": [{"name": tool, "kind": "function"}]}],
+            }
 
 
 def _location(outcome: Outcome, finding: Finding) -> dict[str, Any]:
@@ -176,14 +209,17 @@ def _location(outcome: Outcome, finding: Finding) -> dict[str, Any]:
 
 
 def _junit(outcome: Outcome, columns: int, colour: bool) -> str:
-    """One case for each finding, and one for each check that found nothing."""
-    from junitparser import Failure, JUnitXml, TestCase, TestSuite
+    """Write a case for each finding, each check that found nothing, and each thing that wasn't checked."""
+    from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
     suite = TestSuite(f"iserror check {outcome.target}")
     found = {finding.check for finding in outcome.findings}
     for check in CHECKS:
         if check not in found:
-            suite.add_testcase(TestCase(check, classname=outcome.target))
+            case = TestCase(check, classname=outcome.target)
+            if needs_probes(check) and outcome.unprobed and not outcome.probed:
+                case.result = [Skipped(unprobed(len(outcome.unprobed)))]
+            suite.add_testcase(case)
     for finding in outcome.findings:
         name = " ".join(part for part in finding.key if part)
         case = TestCase(name, classname=outcome.target)
@@ -191,6 +227,11 @@ def _junit(outcome: Outcome, columns: int, colour: bool) -> str:
         failure.text = f"{finding.remedy}\n{finding.source}"
         case.result = [failure]
         suite.add_testcase(case)
+    for why, tools in outcome.skipped.items():
+        for tool in tools:
+            case = TestCase(f"not checked {tool}", classname=outcome.target)
+            case.result = [Skipped(why)]
+            suite.add_testcase(case)
     xml = JUnitXml()
     xml.add_testsuite(suite)
     written: Any = xml.tostring()  # bytes in some versions
@@ -205,6 +246,8 @@ def _github(outcome: Outcome, columns: int, colour: bool) -> str:
         title = _escaped(f"iserror {finding.check}")
         text = f"{_named(finding)}. {finding.remedy} {finding.source}".replace("%", "%25")
         lines.append(f"::{finding.severity} {place}title={title}::{text}\n")
+    if outcome.unprobed:
+        lines.append(f"::notice title=iserror check::{unprobed(len(outcome.unprobed))}\n")
     return "".join(lines)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -96,6 +97,8 @@ class Session:
     timeout: float
     strays: list[Answer] = field(default_factory=list)
     """Responses that answer no request that is open."""
+    listed: list[str] = field(default_factory=list)
+    """Every name that the last listing had, as often as it had it; the names of malformed tools too."""
     _id: int = 0
 
     @property
@@ -201,8 +204,22 @@ class Session:
         return headers
 
     async def list_tools(self) -> tuple[list[dict[str, Any]], list[Answer], str]:
-        """Every tool with a name and an input schema, the answers that listed them, and what was wrong, if anything."""
+        """List the tools, page by page.
+
+        A name that is listed twice has no annotations: nothing says which of the two tools a call runs.
+
+        Returns:
+            Every tool with a name and an input schema, the answers that listed them, and what was wrong, if anything.
+        """
+        tools, answers, wrong = await self._pages()
+        twice = {name for name, count in Counter(self.listed).items() if count > 1}
+        known = [{**tool, "annotations": None} if tool["name"] in twice else tool for tool in tools]
+        return known, answers, wrong or ("a name that is listed twice" if twice else "")
+
+    async def _pages(self) -> tuple[list[dict[str, Any]], list[Answer], str]:
         tools: list[dict[str, Any]] = []
+        self.listed = []
+        wrong = ""
         answers: list[Answer] = []
         cursor: object = None
         seen = set()
@@ -212,20 +229,20 @@ class Session:
             listed = answer.result.get("tools")
             if not isinstance(listed, list):
                 # A server without tools knows no such method.
-                return tools, answers, "" if answer.code == -32601 else "an answer without a list of tools"
+                lacking = "" if answer.code == -32601 else "an answer without a list of tools"
+                return tools, answers, wrong or lacking
             good = [t for t in listed if isinstance(t, dict) and isinstance(t.get("name"), str)]
+            self.listed += [t["name"] for t in good]
             tools += [t for t in good if isinstance(t.get("inputSchema"), dict)]
-            if len(tools) != len({t["name"] for t in tools}):
-                return tools, answers, "a name that is listed twice"
             if len(good) < len(listed) or any(not isinstance(t.get("inputSchema"), dict) for t in good):
-                return tools, answers, "a tool without a name or an input schema"
+                wrong = wrong or "a tool without a name or an input schema"
             cursor = answer.result.get("nextCursor")
             if cursor is None:
-                return tools, answers, ""
+                return tools, answers, wrong
             if not isinstance(cursor, str) or cursor in seen:
-                return tools, answers, "a cursor that came before, or is no string"
+                return tools, answers, wrong or "a cursor that came before, or is no string"
             seen.add(cursor)
-        return tools, answers, f"more than {MAX_PAGES} pages"
+        return tools, answers, wrong or f"more than {MAX_PAGES} pages"
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,23 @@
-"""What is wrong with arguments, in words that hold no value: declared fields and the broken rule.
+"""What is wrong with arguments, without their values: declared fields and the broken rule.
 
-Validators' own messages may quote the value (a custom validator's always can), and a key that the caller made
-up is a value too. So the text is built from the location, as far as the schema declares it, and the rule.
+Validators' own messages may quote the value (a custom validator's always can), and a key that the caller made up is a
+value too. So the text is built from the rule and from the location, as far as the schema declares it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from iserror.redact.speech import safe_line
-from iserror.support.look import attempt
+from iserror.support.look import look, shield
 from iserror.support.schema import violations
+from iserror.support.sdk import parameters_of, parent_of
 
-# pydantic's error types whose context holds nothing but the schema's own limits. {} takes the context's values.
+MAX_REASONS: Final = 20
+
 _RULES: Final[Mapping[str, str]] = {
     "missing": "is required",
     "missing_argument": "is required",
@@ -46,6 +49,8 @@ _RULES: Final[Mapping[str, str]] = {
     "mapping_type": "must be an object",
     "json_invalid": "must be valid JSON",
 }
+"""pydantic's error types whose context holds nothing except the schema's own limits, which fill the braces."""
+
 _KINDS: Final[Mapping[str, str]] = {
     "int": "an integer",
     "float": "a number",
@@ -78,23 +83,35 @@ _JSON_KINDS: Final[Mapping[str, str]] = {
 
 
 def reasons_of(error: BaseException, tool: Any, arguments: object) -> list[tuple[str, str]]:
-    """Pairs of a declared field (or "") and the rule that the arguments break, at most twenty."""
-    schema = getattr(tool, "parameters", None)
+    """Return pairs of a declared field (or "") and the rule that the arguments break, up to `MAX_REASONS`.
+
+    Args:
+        error: The exception with which the host refused them.
+        tool: The host's tool object.
+        arguments: Those that the tool object got.
+    """
+    schema = parameters_of(tool)
     schema = schema if isinstance(schema, Mapping) else {}
-    if "parent_tool" in vars(tool):
-        # A transformed tool's error speaks of the names behind it, which the caller does not know.
+    if parent_of(tool) is not None:
+        # A transformed tool's error has the names of the tool behind it, which the caller doesn't know.
         return reasons_of_json(schema, arguments)
-    return attempt(_from_pydantic, [], error, schema)[:20]
+    return shield(_from_pydantic, [], look(_errors_of, [], error), schema)[:MAX_REASONS]
+
+
+def _errors_of(error: Any) -> list[dict[str, Any]]:
+    errors: list[dict[str, Any]] = error.errors(include_url=False, include_input=False)
+    return errors
 
 
 def reasons_of_json(schema: Mapping[str, Any], arguments: object) -> list[tuple[str, str]]:
-    """The same by the JSON Schema alone; none if that cannot be used."""
-    return attempt(_from_schema, [], schema, arguments)
+    """Return the same by the JSON Schema alone; nothing if the schema can't be used."""
+    found = look(lambda: list(islice(violations(schema, arguments), MAX_REASONS)), [])
+    return shield(_from_schema, [], schema, found)
 
 
-def _from_schema(schema: Mapping[str, Any], arguments: object) -> list[tuple[str, str]]:
+def _from_schema(schema: Mapping[str, Any], errors: Sequence[Any]) -> list[tuple[str, str]]:
     found = []
-    for error in violations(schema, arguments):
+    for error in errors:
         name = _declared([*error.absolute_path], schema)
         if error.validator == "required":
             missing = [key for key in error.validator_value if key not in error.instance]
@@ -104,9 +121,7 @@ def _from_schema(schema: Mapping[str, Any], arguments: object) -> list[tuple[str
             found.append((name, _EXTRA_IN if name else _EXTRA))
         else:
             found.append((name, _json_rule(error.validator, error.validator_value)))
-        if len(found) >= 20:
-            break
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(found))[:MAX_REASONS]
 
 
 def _json_rule(rule: str, limit: Any) -> str:
@@ -129,14 +144,14 @@ def _json_rule(rule: str, limit: Any) -> str:
     return words.format(limit) if words else "is not valid"
 
 
-def _from_pydantic(refused: Any, schema: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _from_pydantic(errors: Sequence[Mapping[str, Any]], schema: Mapping[str, Any]) -> list[tuple[str, str]]:
     found = []
-    for error in refused.errors(include_url=False, include_input=False):
+    for error in errors:
         kind, location = str(error.get("type", "")), list(error.get("loc", ()))
         name = _declared(location, schema)
         rule = _rule(kind, error.get("ctx"))
         if kind in ("extra_forbidden", "unexpected_keyword_argument", "unexpected_positional_argument"):
-            # The last part of the location is the caller's own word.
+            # The last part is caller input: never echo it.
             name = _declared(location[:-1], schema)
             rule = _EXTRA_IN if name else _EXTRA
         elif not name and kind.startswith("missing"):
@@ -162,7 +177,7 @@ def _rule(kind: str, context: object) -> str:
 
 
 def _declared(location: Sequence[Any], schema: Mapping[str, Any]) -> str:
-    """The path as far as the schema declares it; indexes stay, the caller's own keys do not."""
+    """Return the path as far as the schema declares it: indexes stay, the caller's own keys don't."""
     parts: list[str] = []
     here: Any = schema
     definitions = schema.get("$defs", {})
@@ -179,7 +194,7 @@ def _declared(location: Sequence[Any], schema: Mapping[str, Any]) -> str:
             None,
         )
         if declared is None:
-            # A branch of a union, a model's name, a validator's: pydantic's word, and not one the model knows.
+            # A branch of a union, the name of a model or validator: pydantic's word, which the model doesn't know.
             continue
         parts.append(str(part))
         here = declared
@@ -187,7 +202,7 @@ def _declared(location: Sequence[Any], schema: Mapping[str, Any]) -> str:
 
 
 def _open(schema: Any, definitions: Mapping[str, Any], depth: int = 0) -> list[Mapping[str, Any]]:
-    """A schema's own alternatives: references followed, unions opened."""
+    """Return a schema's own alternatives: references are followed, unions opened."""
     if not isinstance(schema, Mapping) or depth > 8:
         return []
     reference = schema.get("$ref")

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias
 
-from iserror.errors.template import _PATH, Template, _read, shown_parts
+from iserror.errors.template import PATH, Path, Template, detail_of, read
 from iserror.errors.vocabulary import Category, Level, Outcome
-from iserror.redact.speech import joined
-from iserror.redact.text import Safe
-from iserror.support.look import attempt
+from iserror.errors.wait import parse_retry_after
+from iserror.support.look import look
 
 RetryAfter: TypeAlias = Callable[[Any], object] | float | timedelta
 
@@ -28,38 +27,47 @@ class Entry:
     retryable: bool = False
     retry_after: RetryAfter | None = None
     outcome: Outcome | None = None
-    details: tuple[tuple[str, tuple[str, ...] | Callable[[Any], object]], ...] = ()
-    """Attribute paths; of a pack also functions of the exception."""
-    safe: AbstractSet[tuple[str, ...]] = frozenset()
+    details: tuple[tuple[str, Path | Callable[[Any], object]], ...] = ()
+    """Keys with attribute paths; those of a pack also with functions of the exception."""
+    safe: AbstractSet[Path] = frozenset()
     level: Level = "warning"
     packed: bool = False
     """Whether a pack says it, which knows the exception and not the tool."""
 
     def details_of(self, exc: BaseException) -> dict[str, Any]:
-        """The named attributes that the exception has; lists are joined as in a template."""
-        found = {key: attempt(_detail, None, exc, path, path in self.safe) for key, path in self.details}
-        return {key: value for key, value in found.items() if value not in (None, "")}
+        """Return the named values that the exception has; lists are joined as in a template."""
+        found = {}
+        for key, source in self.details:
+            if callable(source):
+                value, safe = look(source, None, exc), False
+            else:
+                value, safe = look(read, None, exc, source), source in self.safe
+            found[key] = detail_of(value, safe)
+        return {key: value for key, value in found.items() if value is not None and value != ""}
+
+    def wait_of(self, exc: BaseException) -> float | None:
+        """Return the seconds to wait before a retry; None if the entry or the exception doesn't tell."""
+        wait = self.retry_after
+        return look(parse_retry_after, None, look(wait, None, exc) if callable(wait) else wait)
 
 
-def _detail(exc: BaseException, path: tuple[str, ...] | Callable[[Any], object], safe: bool) -> object:
-    value = path(exc) if callable(path) else _read(exc, path)
-    if isinstance(value, str) and safe:
-        return Safe(value)
-    if isinstance(value, (bool, int, float, str)):
-        return value
-    whole = joined(shown_parts(value, safe))
-    return Safe(whole) if safe else whole
+def named_paths(what: str, code: str, names: Iterable[str] | Mapping[str, str]) -> tuple[tuple[str, Path], ...]:
+    """Return the pairs of key and attribute path that `details=` or `safe=` of an entry names.
 
+    Args:
+        what: The argument's name, for messages.
+        code: The entry's code, for messages.
+        names: Attribute names, or keys with attribute paths.
 
-def _details(
-    what: str, code: str, details: Iterable[str] | Mapping[str, str]
-) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    if isinstance(details, str):
-        raise ValueError(f"{what} of {code} must be a list of attribute names, not the text {details!r}")
-    pairs = details.items() if isinstance(details, Mapping) else [(name, name) for name in details]
+    Raises:
+        ValueError: If one of them isn't an attribute path.
+    """
+    if isinstance(names, str):
+        raise ValueError(f"{what} of {code} must be a list of attribute names, not the text {names!r}")
+    pairs = names.items() if isinstance(names, Mapping) else [(name, name) for name in names]
     checked = []
     for key, path in pairs:
-        match = _PATH.match(f"exc.{path}")
+        match = PATH.match(f"exc.{path}")
         if not isinstance(key, str) or not match or "__" in path:
             raise ValueError(f"{what} of {code}: {path!r} is no attribute path of the exception, such as 'invoice_id'")
         checked.append((key, tuple(path.split("."))))

@@ -1,7 +1,6 @@
-"""The map from exceptions to failures: which code, which words, whether a repeat can help.
+"""The map from exceptions to failures: which code, which words, whether a retry can help.
 
-Everything that can be wrong with an entry is found when it is added, so that the first failing call is
-not the first test of the map.
+Whatever can be wrong with an entry is found when it is added: the first failing call isn't the first test of the map.
 """
 
 from __future__ import annotations
@@ -11,35 +10,31 @@ import sys
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from iserror.errors.entry import Entry, RetryAfter, _details
+from iserror.errors.entry import Entry, RetryAfter, named_paths
+from iserror.errors.pack import Pack
 from iserror.errors.template import Template
 from iserror.errors.vocabulary import BUILT_IN, CATEGORIES, OUTCOMES, Category, Level, Outcome, check_code
-from iserror.support.loading import named
-from iserror.support.look import attempt
+from iserror.support.loading import full_name
+from iserror.support.look import look
 from iserror.support.validate import check_choice
-
-if TYPE_CHECKING:
-    from iserror.errors.pack import Pack
-
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+\Z")
 
 
 class ErrorMap:
-    """Say for each domain exception what the model is told: a stable code, safe words, the next step.
+    """Say for each domain exception what the model reads: a stable code, safe words, the next step.
 
-    Nothing is looked up by text. An entry is found by the nearest class in the exception's MRO; entries
-    given by dotted name (`"httpx.TimeoutException"`) import nothing.
+    An entry is found by the nearest class in the exception's MRO, never by text. Entries given by dotted name
+    (`"httpx.TimeoutException"`) import nothing.
     """
 
     def __init__(self) -> None:
         self._entries: dict[type[BaseException] | str, Entry] = {}
         self._categories: dict[str, str] = dict(BUILT_IN)
         self._dotted = False
-        # Weak: some libraries make exception classes as they go.
+        # Weak: some libraries make exception classes at run time.
         self._found: WeakKeyDictionary[type[BaseException], Entry | None] = WeakKeyDictionary()
         self._packs: dict[str, Pack] = {}
         self._packed: WeakKeyDictionary[type[BaseException], tuple[tuple[Pack, str], ...]] = WeakKeyDictionary()
@@ -67,25 +62,25 @@ class ErrorMap:
             category: One of gRPC's canonical codes in lower case. On the wire and in the log.
             message: Template of what was observed; `{exc.attribute}` reads the exception. On the wire.
             hint: Template of the valid next step. On the wire.
-            retryable: Whether repeating exactly the same call can help. The wire's `retryable` says in
-                addition that a repeat is safe.
-            retry_after: Seconds, a `timedelta`, or a function of the exception that returns seconds, a
-                `timedelta`, a `datetime`, a `Retry-After` header value or None. A function that raises
-                counts as None. On the wire when the call may be repeated.
-            outcome: Whether the side effect took place; unsaid, it follows from the category.
+            retryable: Whether an equal call can succeed (default: False). The wire's `retryable` says in addition
+                that a retry is safe.
+            retry_after: Seconds, a `timedelta`, or a function of the exception that returns seconds, a `timedelta`,
+                a `datetime`, a `Retry-After` header value or None. A function that raises counts as None. On the
+                wire if the call may be repeated.
+            outcome: Whether the side effect took place. If omitted, it follows from the category.
             details: Attributes of the exception to put into `details`, by name, or key to attribute path.
-            safe: Attribute paths whose values are shown as they are, neither redacted, shortened nor quoted: only
-                for what the server itself chose. A value that is a `Safe` needs no mention here.
-            level: The log line's level: `"warning"`, or `"error"` for what an operator has to mend.
+            safe: Attribute paths whose values are shown as they are, neither redacted, shortened nor quoted. Use it
+                only for values that the server itself chose. A `Safe` value doesn't have to be listed.
+            level: The log line's level: `"warning"` (default), or `"error"` for failures that an operator has to fix.
 
         Raises:
-            TypeError: `exception` is no exception class and no dotted name.
-            ValueError: Anything else that is malformed, or an entry that is there already.
+            TypeError: If `exception` is neither an exception class nor a dotted name.
+            ValueError: If anything else is malformed, or if the exception already has an entry.
         """
         key = self._key(exception)
-        names = {named(known) for known in self._entries}
-        if key in self._entries or named(key) in names:
-            raise ValueError(f"there is an entry for {named(key)} already: change that one, or use a map of its own")
+        names = {full_name(known) for known in self._entries}
+        if key in self._entries or full_name(key) in names:
+            raise ValueError(f"{full_name(key)} already has an entry: edit it or use a second ErrorMap")
         check_code(code)
         check_choice("category", category, CATEGORIES)
         if outcome is not None:
@@ -108,8 +103,8 @@ class ErrorMap:
             retryable=retryable,
             retry_after=retry_after,
             outcome=outcome,
-            details=_details("details", code, details),
-            safe={path for _, path in _details("safe", code, safe)},
+            details=named_paths("details", code, details),
+            safe={path for _, path in named_paths("safe", code, safe)},
             level=level,
         )
         shown = entry.message.paths | (entry.hint.paths if entry.hint else set())
@@ -143,19 +138,17 @@ class ErrorMap:
             )
 
     def include(self, *packs: Pack) -> None:
-        """Include what packs say of the exceptions of libraries; entries that were added go before it.
+        """Add what packs say of the exceptions of libraries. Entries that you add go before them.
 
         Args:
-            packs: Such as `iserror.packs.httpx`, or all of `iserror.packs.detect()`. Where two know a class, the first
-                counts. The same one again is harmless. Nothing is imported for it.
+            packs: For example `iserror.packs.httpx`, or all of `iserror.packs.detect()`. If two packs know a class,
+                the first counts. A pack may be included twice. No library is imported for it.
 
         Raises:
-            TypeError: It is no pack. None of them is included then.
-            ValueError: A code of the packs' vocabulary, or of a pack of your own, has another meaning in this map, or
-                another pack has its name; nor then.
+            TypeError: If an argument isn't a pack. No pack is added.
+            ValueError: If a code of a pack has another meaning in this map, or if another pack has its name. No pack
+                is added.
         """
-        from iserror.errors.pack import Pack
-
         included, categories = dict(self._packs), dict(self._categories)
         for pack in packs:
             if not isinstance(pack, Pack):
@@ -173,26 +166,29 @@ class ErrorMap:
     def find(self, exc: BaseException) -> Entry | None:
         """Return the entry of the nearest class in the exception's MRO, or None.
 
-        One that was added goes before those of packs, but for a catch-all: an entry for `Exception` itself.
+        An added entry goes before those of packs, except a catch-all: an entry for `Exception` itself.
         """
-        entry = self._entry_for(type(exc))
+        kind = type(exc)
+        if look(hash, None, kind) is None:  # a metaclass with `__eq__` alone: no table can hold the class
+            return None
+        entry = self._entry_for(kind)
         if self._packs and (entry is None or entry is self._entry_for(Exception)):
-            for pack, name in self._rows(type(exc)):
+            for pack, name in self._rows(kind):
                 packed = pack.find(name, exc)
                 if packed is not None:
                     return packed
         return entry
 
     def knows(self, kind: type[BaseException]) -> bool:
-        """Whether there is an entry for exceptions of this class, or a pack has one."""
+        """Return True if exceptions of this class have an entry, here or in a pack."""
         return self._entry_for(kind) is not None or bool(self._rows(kind))
 
     def _rows(self, kind: type[BaseException]) -> tuple[tuple[Pack, str], ...]:
-        """What the packs say of a class and its bases, nearest first."""
+        """Return the packs that know a class or a base of it, each with that name, nearest first."""
         try:
             return self._packed[kind]
         except KeyError:
-            names = [named(cls) for cls in kind.__mro__[:-1]]
+            names = [full_name(cls) for cls in kind.__mro__[:-1]]
             packs = list(self._packs.values())
             found = self._packed[kind] = tuple(
                 (p, name) for name in names for p in packs if p.may_know(name) and name in p.rows
@@ -204,7 +200,7 @@ class ErrorMap:
             return self._found[kind]
         except KeyError:
             found = self._search(kind)
-            # A miss may be of a name under which a library yet to be loaded exports the class.
+            # After a miss, a library that is loaded later may export the class under a dotted name of an entry.
             if found is not None or not self._dotted:
                 self._found[kind] = found
             return found
@@ -212,7 +208,7 @@ class ErrorMap:
     def _search(self, kind: type[BaseException]) -> Entry | None:
         aliases: dict[object, Entry] | None = None
         for cls in kind.__mro__:
-            entry = self._entries.get(cls) or self._entries.get(named(cls))
+            entry = self._entries.get(cls) or self._entries.get(full_name(cls))
             if entry is None:
                 if aliases is None:
                     aliases = self._aliases()
@@ -222,24 +218,24 @@ class ErrorMap:
         return None
 
     def _aliases(self) -> dict[object, Entry]:
-        """Dotted names under which a library re-exports a class, as far as its modules are loaded."""
+        """Return the entries by classes that a loaded library re-exports under the dotted name of an entry."""
         found: dict[object, Entry] = {}
         for key, entry in self._entries.items():
             if isinstance(key, str):
                 module, _, name = key.rpartition(".")
-                value = attempt(getattr, None, sys.modules.get(module), name, None)
+                value = look(getattr, None, sys.modules.get(module), name, None)
                 if isinstance(value, type):
                     found.setdefault(value, entry)
         return found
 
     @property
     def packs(self) -> Mapping[str, Pack]:
-        """What was included, by name; for reading."""
+        """The included packs by name, read-only."""
         return MappingProxyType(self._packs)
 
     @property
     def entries(self) -> Mapping[type[BaseException] | str, Entry]:
-        """What was added, in that order; for reading."""
+        """The added entries in order, read-only."""
         return MappingProxyType(self._entries)
 
     def __len__(self) -> int:

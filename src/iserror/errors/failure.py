@@ -1,34 +1,30 @@
-"""What a failed call says: the envelope, its text for the model, and the exception that carries it.
+"""`Failure`: what a failed call says, as the envelope on the wire and as a text for the model.
 
-`Failure` is the one value that passes from the mapping to every outlet. The exception object goes no
-further than the log; whatever reaches a client has to be a field of `Failure` first.
+It is the one value that passes from the mapping to every outlet. The exception goes no further than the log: whatever
+reaches a client has to be a field of `Failure` first.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from iserror.errors.vocabulary import _CHANGEABLE, CODE_PATTERN, Category, Outcome
+from iserror.errors.vocabulary import CHANGEABLE, CODE_PATTERN, Category, Outcome
 from iserror.errors.wait import MAX_RETRY_AFTER
 from iserror.redact.speech import MAX_MESSAGE, MAX_TOOL_NAME, safe_details, safe_line, safe_name
-from iserror.support.look import attempt
-
-if TYPE_CHECKING:
-    pass
-
+from iserror.support.look import look
 
 Line = Annotated[str, StringConstraints(min_length=1, max_length=MAX_MESSAGE, pattern=r"^[^\r\n]+$")]
 
 
 class Failure(BaseModel):
-    """Say what a failed call means, in the envelope that stands in `_meta["iserror/failure"]`.
+    """Say what a failed call means: the envelope in `_meta["iserror/failure"]`.
 
-    Every field shows on the wire; unset ones are left out. Its codes are stable: never renamed, never
-    reused. The table is section 2 of the contract, `docs/wire-format.md` for users.
+    Every field shows on the wire; unset ones are left out. Codes are stable: never renamed, never reused.
+    `docs/reference/wire-format.md` has the table.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -46,7 +42,7 @@ class Failure(BaseModel):
     details: dict[str, str | int | float | bool | None] | None = None
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the envelope: a JSON-safe dict with the unset fields left out."""
+        """Return the envelope: JSON data with the unset fields left out."""
         wire: dict[str, Any] = {}
         for name in Failure.model_fields:
             value = getattr(self, name)
@@ -56,12 +52,15 @@ class Failure(BaseModel):
 
     @classmethod
     def from_wire(cls, envelope: object) -> Failure | None:
-        """Read an envelope that came from outside; anything that is not a valid one gives None.
+        """Read an envelope that came from outside.
 
-        Its texts are redacted and cleaned again: the sender is not this process. Fields that a later version of
-        the library may add are left out.
+        Its texts are redacted and cleaned again: another process sent them. Fields that a later version of iserror
+        may add are left out.
+
+        Returns:
+            The failure, or None if the envelope isn't valid.
         """
-        return attempt(cls._read, None, envelope) if isinstance(envelope, Mapping) else None
+        return look(cls._read, None, envelope) if isinstance(envelope, Mapping) else None
 
     @classmethod
     def _read(cls, envelope: Mapping[str, Any]) -> Failure:
@@ -85,13 +84,13 @@ class Failure(BaseModel):
             return "it took effect, check before any further call"
         if self.outcome != "not_applied":
             return "it may have taken effect, check before any further call"
-        if self.category in _CHANGEABLE:
+        if self.category in CHANGEABLE:
             return "change the call first"
         return "stop and tell the user"
 
     @property
     def text(self) -> str:
-        """The text for the model (`content[0].text`): always below 2,000 characters, never empty."""
+        """The text for the model (`content[0].text`): never empty, under 2,000 characters."""
         lines = [f"{self.code}: {self.message}"]
         if self.hint:
             lines.append(self.hint)

@@ -7,40 +7,59 @@ from typing import Final
 
 from iserror.redact.speech import joined, quoted
 from iserror.redact.text import Safe, cut_short
-from iserror.support.causes import _ARGS, _CAUSE, _CONTEXT, MAX_CHAIN, Group, members, text_of
-from iserror.support.look import attempt
+from iserror.support.causes import ARGS, CAUSE, CONTEXT, MAX_CHAIN, Group, members, text_of
+from iserror.support.look import look, shield
 
-MIN_WORDS: Final = 12  # an exception's words of fewer characters are as likely the author's own
+MIN_WORDS: Final = 12
+"""An exception's words of fewer characters are as likely the author's own."""
 
+STRETCH: Final = 24
+"""A shorter piece of them is as likely the author's own."""
 
 MAX_WORDS: Final = 300
+"""The most characters of one quotation."""
 
-
-MAX_QUOTED: Final = 8_000  # characters of a text in which they are looked for
-
-
-STRETCH: Final = 24  # a shorter piece of them is as likely the author's own
+MAX_QUOTED: Final = 8_000
+"""The most characters of a text in which they are looked for."""
 
 
 def in_quotes(text: str, exc: BaseException) -> str:
-    """A text with the words of other exceptions in it (`ToolError(f"search failed: {exc}")`) as quoted data.
+    """Quote the words of other exceptions in a text (`ToolError(f"search failed: {exc}")`).
 
-    Its author passed them on, but did not write them: an order inside them must not sound like the server's. What
-    is foreign is every stretch that an exception behind this one holds too, in its words, arguments or notes.
+    The author passed them on, but did not write them: an order inside them must not sound like the server's. Every
+    stretch is quoted that an exception behind this one holds too, in its words, arguments or notes.
+
+    Args:
+        text: The author's text; a `Safe` stays as it is.
+        exc: The exception that carries it.
     """
     if isinstance(text, Safe):
         return text
     text = str.__str__(text)
-    found = attempt(_in_quotes, None, text, exc)
+    words = look(_foreign_words, None, exc)
+    found = None if words is None else shield(_quote, None, text, words)
     return quoted(text, MAX_WORDS) if found is None else found
 
 
-def _in_quotes(text: str, exc: BaseException) -> str:
-    words = _foreign_words(exc)
+def _quote(text: str, words: list[str]) -> str:
     if not words:
         return text
     if len(text) > MAX_QUOTED:
         text = cut_short(text, MAX_QUOTED)
+    foreign = _marked(text, words)
+    parts: list[str] = []
+    end = 0
+    for m in re.finditer(b"\1+", foreign):
+        start, stop = m.span()
+        if start and text[start - 1] in "\"'" and text[start - 1] == text[stop : stop + 1]:
+            start, stop = start - 1, stop + 1  # the author has put it in quotes
+        parts += (text[end:start], quoted(text[m.start() : m.end()], MAX_WORDS))
+        end = stop
+    return joined((*parts, text[end:]))
+
+
+def _marked(text: str, words: list[str]) -> bytearray:
+    """Return a byte for each character of the text: 1 where it is one of the words."""
     foreign = bytearray(len(text))
     stretches: set[str] = set()
     for said in words:
@@ -53,28 +72,20 @@ def _in_quotes(text: str, exc: BaseException) -> str:
     for i in range(len(text) - STRETCH + 1):
         if text[i : i + STRETCH] in stretches:
             foreign[i : i + STRETCH] = b"\1" * STRETCH
-    parts: list[str] = []
-    end = 0
-    for m in re.finditer(b"\1+", foreign):
-        start, stop = m.span()
-        if start and text[start - 1] in "\"'" and text[start - 1] == text[stop : stop + 1]:
-            start, stop = start - 1, stop + 1  # its author put it in quotes already
-        parts += (text[end:start], quoted(text[m.start() : m.end()], MAX_WORDS))
-        end = stop
-    return joined((*parts, text[end:]))
+    return foreign
 
 
 def _foreign_words(exc: BaseException) -> list[str]:
-    """What the exceptions behind this one say: causes and contexts, suppressed or not, and the leaves of groups."""
+    """Return what the exceptions behind this one say: causes, contexts (suppressed ones too) and leaves of groups."""
     words: dict[str, None] = {}
-    waiting, seen = [_CAUSE(exc), _CONTEXT(exc)], {id(exc)}
+    waiting, seen = [CAUSE(exc), CONTEXT(exc)], {id(exc)}
     while waiting and len(seen) < MAX_CHAIN:
         link = waiting.pop(0)
         if link is None or id(link) in seen:
             continue
         seen.add(id(link))
-        waiting += (_CAUSE(link), _CONTEXT(link), *(members(link)[:MAX_CHAIN] if isinstance(link, Group) else ()))
-        said = (text_of(link), *_ARGS(link), *attempt(vars, {}, link).values(), *getattr(link, "__notes__", ()))
+        waiting += (CAUSE(link), CONTEXT(link), *(members(link)[:MAX_CHAIN] if isinstance(link, Group) else ()))
+        said = (text_of(link), *ARGS(link), *look(vars, {}, link).values(), *getattr(link, "__notes__", ()))
         for value in said[:MAX_CHAIN]:
             for item in value.values() if isinstance(value, dict) else (value,):
                 if isinstance(item, bytes):

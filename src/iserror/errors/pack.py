@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from importlib import import_module
 from typing import Any, Final, TypeAlias
 
 from iserror.errors.entry import Entry
 from iserror.errors.vocabulary import Category
-from iserror.support.look import attempt
+from iserror.support.look import look
 
 MAX_KEY: Final = 64
 
@@ -41,8 +40,8 @@ class By:
 
     def find(self, exc: BaseException) -> Entry | None:
         """The entry with the longest key that the exception's key begins with."""
-        found = attempt(self.key, None, exc)
-        key = "" if found is None else str.__str__(attempt(str, "", found))[:MAX_KEY]
+        found = look(self.key, None, exc)
+        key = "" if found is None else str.__str__(look(str, "", found))[:MAX_KEY]
         for end in range(len(key), 0, -1):
             entry = self.entries.get(key[:end])
             if entry is not None:
@@ -101,7 +100,7 @@ class Pack:
         """The entry of an exception, by the row of one of its classes."""
         row = self.rows[name]
         found = row if isinstance(row, Entry) else row.find(exc)
-        if found is not None and found.outcome == "not_applied" and self.done and attempt(self.done, False, exc):
+        if found is not None and found.outcome == "not_applied" and self.done and look(self.done, False, exc):
             return replace(found, outcome="unknown", hint=None)
         return found
 
@@ -118,32 +117,3 @@ class Pack:
 
     def __repr__(self) -> str:
         return f"<iserror pack {self.name}>"
-
-
-class ListedPack(Pack):
-    """A pack of the library's own. Its module is loaded when an exception is looked up that it may know.
-
-    Args:
-        name: Its name.
-        module: Its module in `iserror.packs`.
-        roots: The packages that its classes are of.
-    """
-
-    def __init__(self, name: str, module: str, roots: frozenset[str]) -> None:
-        self.name = name
-        self._module = module
-        self._roots = roots
-        self._pack: Pack | None = None
-
-    def _loaded(self) -> _Data:
-        if self._pack is None:
-            self._pack = getattr(import_module(f"iserror.packs.{self._module}"), self.name)
-        return self._pack._data
-
-    def may_know(self, name: str) -> bool:
-        return name.partition(".")[0] in self._roots
-
-    def meanings(self) -> Mapping[str, Category]:
-        from iserror.packs.codes import VOCABULARY
-
-        return {code: entry.category for code, entry in VOCABULARY.items()}

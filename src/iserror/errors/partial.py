@@ -17,7 +17,7 @@ from iserror.errors.failure import Failure, Line
 from iserror.errors.vocabulary import CODE_PATTERN, Outcome
 from iserror.redact import Safe
 from iserror.redact.speech import MAX_MESSAGE, quoted, safe_line
-from iserror.support.look import attempt
+from iserror.support.look import look
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ def _safe_id(value: object) -> str | int:
     """An item's id for a client: a number that JSON keeps whole, else one redacted line."""
     if type(value) is int and abs(value) < 2**53:
         return value
-    return safe_line(value if isinstance(value, Safe) else attempt(str, "", value), empty="(no id)")
+    return safe_line(value if isinstance(value, Safe) else look(str, "", value), empty="(no id)")
 
 
 class ItemFailure(BaseModel):
@@ -87,7 +87,7 @@ class PartialResult(BaseModel, Generic[T]):
 
     @model_validator(mode="after")
     def _derive(self) -> Self:
-        more = _more({"next_cursor": self.next_cursor, "resume_token": self.resume_token}, "of this result")
+        more = how_to_go_on({"next_cursor": self.next_cursor, "resume_token": self.resume_token}, "of this result")
         # The model is frozen for everybody else.
         self.__dict__["complete"] = not self.failed and not more
         self.__dict__["summary"] = _summary(len(self.succeeded), self.failed, more)
@@ -119,18 +119,18 @@ def _summary(succeeded: int, failed: Sequence[ItemFailure], more: str) -> str:
     if not unsure and not again:
         tail.append("None of them can succeed unchanged.")
     head = f"{len(failed)} of {_count(succeeded + len(failed))} failed"
-    return _listed(head, failed, " ".join((*tail, more)).rstrip())
+    return listed(head, failed, " ".join((*tail, more)).rstrip())
 
 
-def _is_harmless(item: ItemFailure | Failure) -> bool:
+def is_harmless(item: ItemFailure | Failure) -> bool:
     return item.retryable or item.outcome == "not_applied"
 
 
-def _listed(head: str, failed: Sequence[ItemFailure], tail: str) -> str:
+def listed(head: str, failed: Sequence[ItemFailure], tail: str) -> str:
     """A sentence that names the failed items, as many as there is room for; those that may have had an effect first."""
     room = MAX_SUMMARY - len(head) - len(": , and  more.") - len(str(len(failed))) - len(tail)
     names: list[str] = []
-    for item in sorted(failed, key=_is_harmless)[:MAX_LISTED]:
+    for item in sorted(failed, key=is_harmless)[:MAX_LISTED]:
         name = f"{quoted(item.id, MAX_ID)} ({', '.join(filter(None, (item.code, item.advice)))})"
         room -= len(name) + 2
         if room < 0:
@@ -141,7 +141,7 @@ def _listed(head: str, failed: Sequence[ItemFailure], tail: str) -> str:
     return f"{head}{named}{f', and {left} more' if names and left else ''}.{tail}"
 
 
-def _more(tokens: Mapping[str, str | None], where: str) -> str:
+def how_to_go_on(tokens: Mapping[str, str | None], where: str) -> str:
     """How to get what is yet to come, empty where nothing is: a token word for word, or where it stands if it is long
     or would not come through whole."""
     given = {name: value for name, value in tokens.items() if value}

@@ -8,67 +8,83 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from iserror.redact.names import announces_secret
 from iserror.redact.speech import MAX_MESSAGE, Shown, joined, quoted
 from iserror.redact.text import Safe, clean_line
-from iserror.support.look import attempt
+from iserror.support.look import look
 
 MAX_ITEMS: Final = 10
-
+"""The most items of a list that a text shows."""
 
 MAX_LIST: Final = 250
+"""The most characters of a list that a text shows. Cut later, with the message, it could lose a closing quote."""
+
+Path: TypeAlias = tuple[str, ...]
+"""Names of attributes, from the exception on."""
+
+PATH: Final = re.compile(r"exc((?:\.[A-Za-z]\w*)+)\Z")
+_FIELD: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
-_PATH = re.compile(r"exc((?:\.[A-Za-z]\w*)+)\Z")
+def read(exc: BaseException, path: Path) -> object:
+    """Return the value at an attribute path; None for a value that no text can show.
 
-
-_FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
-
-
-def _read(exc: BaseException, path: tuple[str, ...]) -> object:
-    """The value at an attribute path; None where there is none that could be shown."""
+    Raises:
+        BaseException: Whatever the exception's attributes raise.
+    """
     value: object = exc
     for name in path:
         value = getattr(value, name)
     return None if callable(value) or isinstance(value, (bytes, bytearray, memoryview)) else value
 
 
-def _show(value: object, safe: bool) -> str:
-    """One value as it may stand in a text for the model: bare if it looks like an identifier or number."""
-    if isinstance(value, Enum):
-        value = value.value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if value is None:
-        return ""
-    if safe or isinstance(value, Safe):
-        return Shown(clean_line(str(value), MAX_MESSAGE))
-    return quoted(value)
+def texts_of(value: object) -> list[str]:
+    """Return a value as texts, one for each item of a list.
 
-
-def shown_parts(value: object, safe: bool = False) -> list[str]:
-    """Make the parts of a template's value, as `joined` takes them; a list has commas between, ten items at most."""
-    if isinstance(value, Iterator):  # reading it would take it from whoever comes next
+    Raises:
+        BaseException: Whatever a foreign value raises.
+    """
+    if isinstance(value, Iterator):  # reading it would take it from the next reader
         return []
     if not isinstance(value, Iterable) or isinstance(value, (str, Enum)):
-        return [shown] if (shown := _show(value, safe)) else []
+        return [_text(value)]
+    return [_text(item) for item in itertools.islice(value, MAX_ITEMS)]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, Enum):
+        value = value.value
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, Safe) else look(str, "", value)
+
+
+def shown_parts(texts: list[str], safe: bool = False) -> list[str]:
+    """Return the parts of a template's value, as `joined` takes them, with commas between the items of a list.
+
+    Args:
+        texts: What `texts_of` returned.
+        safe: Whether the author marked the value as safe: it is shown as it is.
+    """
     parts: list[str] = []
-    flag = ""
-    for item in itertools.islice(value, MAX_ITEMS):
-        # A command's `--password`, and what follows it.
-        shown = _show(item, safe) if safe or not announces_secret(flag) else "[redacted:secret]"
-        flag = item if isinstance(item, str) else ""
+    before = ""
+    for text in texts:
+        if safe or isinstance(text, Safe):
+            shown: str = Shown(clean_line(text, MAX_MESSAGE))
+        elif announces_secret(before):  # what follows a command's `--password`
+            shown = "[redacted:secret]"
+        else:
+            shown = quoted(text)
+        before = text
         if parts and sum(map(len, parts)) + len(shown) > MAX_LIST:
-            break  # what a message or hint is cut at would otherwise cut a quoted value open
+            break
         if shown:
             parts += [", ", shown] if parts else [shown]
     return parts
-
-
-def _shown(exc: BaseException, path: tuple[str, ...], safe: bool) -> list[str]:
-    return shown_parts(_read(exc, path), safe)
 
 
 def _escaped(text: str) -> str:
@@ -77,19 +93,25 @@ def _escaped(text: str) -> str:
 
 @dataclass(frozen=True)
 class Template:
-    """A constant text with values read from the exception's attributes: `{exc.invoice_id}`, nothing else.
+    """A constant text with values read from the exception's attributes: `{exc.invoice_id}`, nothing else."""
 
-    `parts` alternates literal texts (str) and attribute paths (tuple of names).
-    """
-
-    parts: tuple[str | tuple[str, ...], ...]
+    parts: tuple[str | Path, ...]
+    """Literal texts and attribute paths in turn."""
 
     @classmethod
     def parse(cls, what: str, text: object) -> Template:
-        """Check and split a template; raise `ValueError` that names what is wrong with it."""
+        """Check and split a template.
+
+        Args:
+            what: What the text is, for the message: `message of INVOICE_NOT_FOUND`.
+            text: The template.
+
+        Raises:
+            ValueError: If it isn't one. The message names what is wrong with it.
+        """
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"{what} must be a text that is not empty, not {text!r}")
-        parts: list[str | tuple[str, ...]] = []
+        parts: list[str | Path] = []
         literal, end = "", 0
         for match in _FIELD.finditer(text):
             literal += text[end : match.start()]
@@ -97,7 +119,7 @@ class Template:
             if match.group() in ("{{", "}}"):
                 literal += match.group()[0]
                 continue
-            path = _PATH.match(match.group(1) or "")
+            path = PATH.match(match.group(1) or "")
             names = tuple(path.group(1)[1:].split(".")) if path else ()
             if not names or any("__" in name for name in names):
                 raise ValueError(
@@ -115,16 +137,25 @@ class Template:
         return "".join(shown)
 
     @property
-    def paths(self) -> set[tuple[str, ...]]:
+    def paths(self) -> set[Path]:
+        """The attribute paths that it reads."""
         return {part for part in self.parts if isinstance(part, tuple)}
 
-    def render(self, exc: BaseException, safe: AbstractSet[tuple[str, ...]] = frozenset()) -> str:
-        """Fill in the values; one that is missing or empty goes, together with what introduced it."""
+    def render(self, exc: BaseException, safe: AbstractSet[Path] = frozenset()) -> str:
+        """Fill in the values. A missing or empty one goes, together with the punctuation around it.
+
+        Args:
+            exc: The exception to read.
+            safe: Paths whose values are shown as they are.
+
+        Returns:
+            The text; a `Safe` if it has been redacted as a whole.
+        """
         parts: list[str] = []
         gone = False
         for part in self.parts:
             if isinstance(part, tuple):
-                shown = attempt(_shown, [], exc, part, part in safe)
+                shown = shown_parts(look(_texts_at, [], exc, part), part in safe)
                 if shown:
                     parts += shown
                 else:
@@ -140,3 +171,17 @@ class Template:
             parts.append(part)
         whole = joined(parts)
         return Safe(whole.strip()) if isinstance(whole, Safe) else whole.strip()
+
+
+def _texts_at(exc: BaseException, path: Path) -> list[str]:
+    return texts_of(read(exc, path))
+
+
+def detail_of(value: object, safe: bool) -> Any:
+    """Return a value for `details`: a scalar as it is, anything else as a template shows it."""
+    if isinstance(value, str):
+        return Safe(value) if safe or isinstance(value, Safe) else str.__str__(value)
+    if isinstance(value, (bool, int, float)):
+        return value
+    whole = joined(shown_parts(look(texts_of, [], value), safe))
+    return Safe(whole) if safe else whole

@@ -14,7 +14,7 @@ from iserror.errors.vocabulary import CATEGORIES, OUTCOMES, Category, Outcome, c
 from iserror.errors.wait import parse_retry_after
 from iserror.redact.speech import Scalar
 from iserror.support.causes import origin
-from iserror.support.look import attempt
+from iserror.support.look import look
 from iserror.support.sdk import host_tool_errors
 from iserror.support.validate import check_choice
 
@@ -24,29 +24,28 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
 
     Args:
         code: Stable code, `^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`, 3 to 64 characters.
-        message: What was observed, in the author's words. It is redacted (unless it is a `Safe`), made one
-            line, cut at 500 characters and shown on the wire. Words of the exception being handled that
-            stand in it are put in quotes.
+        message: What was observed, in the author's words. It is redacted (unless it is a `Safe`), made one line, cut
+            at 500 characters and shown on the wire. Words of the exception being handled are put in quotes.
         hint: The valid next step for the model. Treated like `message`.
-        category: One of gRPC's canonical codes in lower case.
-        retryable: Whether repeating exactly this call can succeed. What the wire says also takes into
-            account whether a repeat is safe.
-        retry_after: Seconds before which a repeat is pointless (a number, `timedelta`, `datetime` or
-            `Retry-After` header value).
-        outcome: Whether the side effect took place; unsaid, it follows from the category.
-        details: Flat JSON object for programs; values are redacted.
+        category: One of gRPC's canonical codes in lower case (default: `failed_precondition`).
+        retryable: Whether an equal call can succeed. The wire's `retryable` says in addition that a retry is safe.
+        retry_after: Seconds before which a retry is pointless: a number, `timedelta`, `datetime` or `Retry-After`
+            header value.
+        outcome: Whether the side effect took place. If omitted, it follows from the category.
+        details: A flat JSON object for programs. Values are redacted.
 
     Raises:
-        ValueError: A malformed code, an unknown category or outcome, an empty message.
+        ValueError: If the code is malformed, the category or outcome unknown, or the message empty.
 
-    An instance is also a `ToolError` of every host that the process has loaded, so that each of them
-    answers with its text whether or not it masks errors. `failure` is set on those that a guard raised.
+    An instance is also a `ToolError` of every host that the process has loaded. So each of them answers with its text,
+    even where it masks other errors.
     """
 
     failure: Failure | None = None
+    """What the guard said that raised it; None for one that an author raised."""
     _problem: Problem | None = None
-    # fastmcp logs a FastMCPError at this level.
     log_level = logging.WARNING
+    """The level at which fastmcp logs its `FastMCPError` classes, which this becomes one of."""
 
     def __new__(cls, *args: object, **kwargs: object) -> ToolFailure:
         return super().__new__(bound_class(cls))
@@ -80,7 +79,12 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
 
     @classmethod
     def raised_for(cls, failure: Failure, problem: Problem | None = None) -> ToolFailure:
-        """Make the exception with which a guard answers: its text is the full text for the model."""
+        """Return the exception with which a guard answers. Its text is the full text for the model.
+
+        Args:
+            failure: What it says.
+            problem: What went wrong, for the layers above.
+        """
         made = cls(
             failure.code,
             failure.message,
@@ -98,9 +102,13 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {key: value for key, value in self.__dict__.items() if key != "_problem"}
-        # By the class as its author wrote it: another process binds it to the hosts that it has.
+        # The class as its author wrote it: another process binds it to the hosts that it has loaded.
         written = next(cls for cls in type(self).__mro__ if "_bound_to" not in vars(cls))
         return _rebuild, (written, self.args, state)
+
+
+# Logs and pickles name the class by its public address, wherever the module is.
+ToolFailure.__module__ = "iserror"
 
 
 def _rebuild(cls: type[ToolFailure], args: tuple[object, ...], state: dict[str, object]) -> ToolFailure:
@@ -111,11 +119,11 @@ def _rebuild(cls: type[ToolFailure], args: tuple[object, ...], state: dict[str, 
 
 
 def bound_class(cls: type[ToolFailure] = ToolFailure) -> type[ToolFailure]:
-    """The class as a subclass of the running hosts' `ToolError` classes."""
+    """Return the class as a subclass of the running hosts' `ToolError` classes."""
     hosts = host_tool_errors()
     missing = tuple(host for host in hosts if not issubclass(cls, host))
-    # An author's subclass may ask for what this does not know; it stays as it is then.
-    return attempt(_bound_class, cls, cast(Any, cls), missing) if missing else cls
+    # A metaclass or `__init_subclass__` of the author's may refuse: then the class stays as it is.
+    return look(_bound_class, cls, cast(Any, cls), missing) if missing else cls
 
 
 @lru_cache(maxsize=256)
@@ -125,8 +133,8 @@ def _bound_class(cls: Any, hosts: tuple[Any, ...]) -> type[ToolFailure]:
 
 
 def came_from(exc: BaseException) -> tuple[BaseException | None, str]:
-    """The same for the log: a guard's `ToolFailure` does not show what it was raised for, but knows it."""
-    problem = exc._problem if isinstance(exc, ToolFailure) else None
-    if problem is not None and problem.exception is not None:
+    """Return what an exception came from, as `origin` does, and for a guard's `ToolFailure` what it was raised for."""
+    problem = look(getattr, None, exc, "_problem", None) if issubclass(type(exc), ToolFailure) else None
+    if isinstance(problem, Problem) and problem.exception is not None:
         return problem.exception, "cause"
     return origin(exc)

@@ -26,31 +26,23 @@ Category: TypeAlias = Literal[
 ]
 """gRPC's canonical codes in lower case (google/rpc/code.proto)."""
 
-
 Outcome: TypeAlias = Literal["not_applied", "unknown", "partial", "applied"]
 """Whether the tool's side effect took place."""
-
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
 """What a tool does to the world; MCP's own default is a write (`ToolAnnotations`)."""
 
+Level: TypeAlias = Literal["warning", "error"]
+"""The log level of a known failure."""
 
 CATEGORIES: Final = frozenset(get_args(Category))
-
-
 OUTCOMES: Final = frozenset(get_args(Outcome))
-
-
 EFFECTS: Final = frozenset(get_args(Effect))
 
-
 CODE_PATTERN: Final = r"^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$"
-
-
 _CODE = re.compile(CODE_PATTERN + r"\Z")
 
 
-# A failure of these categories applied nothing unless its author says otherwise (contract, section 2).
 _APPLIES_NOTHING: Final = frozenset(
     {
         "invalid_argument",
@@ -64,16 +56,20 @@ _APPLIES_NOTHING: Final = frozenset(
         "resource_exhausted",
     }
 )
+"""Categories of failures that applied nothing, unless the author declares another outcome."""
 
-
-# Of those that applied nothing, the ones where another call can do better.
-_CHANGEABLE: Final = frozenset(
+CHANGEABLE: Final = frozenset(
     {"invalid_argument", "not_found", "already_exists", "failed_precondition", "out_of_range", "aborted"}
 )
+"""Categories of failures after which a changed call can succeed."""
 
 
 def check_code(code: object) -> str:
-    """Return `code` if it is a well-formed one, else raise `ValueError` that says what is."""
+    """Return `code`.
+
+    Raises:
+        ValueError: If it isn't well-formed. The message says what is.
+    """
     if not isinstance(code, str) or not 3 <= len(code) <= 64 or not _CODE.match(code):
         raise ValueError(
             f"code {code!r} is not valid: use 3 to 64 characters of A-Z, 0-9 and single underscores, "
@@ -83,14 +79,10 @@ def check_code(code: object) -> str:
 
 
 def default_outcome(category: str) -> Outcome:
-    """What a failure of this category means for a side effect when its author says nothing."""
+    """Return the outcome of a failure of this category, for authors who declare none."""
     return "not_applied" if category in _APPLIES_NOTHING else "unknown"
 
 
-Level: TypeAlias = Literal["warning", "error"]
-
-
-# The codes that the library gives out on its own; an entry may share one only in its own meaning.
 BUILT_IN: Final[Mapping[str, Category]] = {
     "INTERNAL_ERROR": "internal",
     "INVALID_OUTPUT": "internal",
@@ -107,3 +99,4 @@ BUILT_IN: Final[Mapping[str, Category]] = {
     "OUTCOME_UNKNOWN": "unknown",
     "RESULT_NOT_KEPT": "already_exists",
 }
+"""The codes that iserror issues itself, with their categories. An entry may share one only in the same meaning."""

@@ -1,38 +1,43 @@
-"""The hosts: which adapter fits a server object. No host is imported for it."""
+"""The hosts: which adapter fits a server object, and which guard is attached to it. No host is imported for that."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from iserror.guard import ToolErrors
+from iserror.layers.settings import Settings
 
 SUPPORTED: Final = "mcp 1.x FastMCP, mcp 2.x MCPServer, and FastMCP of the fastmcp package, 3.x and 4.x"
 
-# Module and name of the server class -> the adapter's module.
 _ADAPTERS: Final = {
     ("mcp.server.fastmcp.server", "FastMCP"): "mcp1",
     ("mcp.server.mcpserver.server", "MCPServer"): "mcp2",
     ("fastmcp.server.server", "FastMCP"): "fastmcp",
 }
+"""The modules of adapters, by module and name of the server class."""
 
 ATTACHED: Final = "__iserror_attached__"
 
 
 def adapter_of(server: object) -> str | None:
-    """The module in this package that fits a server object; None of anything else."""
+    """Return the module in this package that fits a server object; None for anything else."""
     return next(
         (_ADAPTERS[key] for c in type(server).__mro__ if (key := (c.__module__, c.__name__)) in _ADAPTERS), None
     )
 
 
-def attach(server: Any, guard: ToolErrors) -> None:
+def guard_of(server: Any) -> Settings | None:
+    """Return the guard that is attached to a server, if there is one."""
+    found: Settings | None = getattr(server, "__dict__", {}).get(ATTACHED)
+    return found
+
+
+def attach(server: Any, settings: Settings) -> None:
     """Attach a guard to a server object.
 
     Raises:
-        TypeError: The object is no supported server.
-        ValueError: Another guard is attached to it.
+        TypeError: If the object isn't a supported server.
+        ValueError: If another guard is attached to it.
     """
     name = adapter_of(server)
     if name is None:
@@ -42,13 +47,13 @@ def attach(server: Any, guard: ToolErrors) -> None:
         raise TypeError(
             f"cannot attach to {type(server).__module__}.{type(server).__qualname__}{hint}: supported are {SUPPORTED}"
         )
-    attached = server.__dict__.get(ATTACHED)
-    if attached is guard:
+    attached = guard_of(server)
+    if attached is settings:
         return
     if attached is not None:
         raise ValueError(
             f"another guard is attached to server {getattr(server, 'name', '')!r}: attach one guard, and give tools "
             "entries of their own with @guard(errors=...)"
         )
-    import_module(f"iserror.hosts.{name}").attach(server, guard)
-    server.__dict__[ATTACHED] = guard  # last: until here nothing is guarded
+    import_module(f"iserror.hosts.{name}").attach(server, settings)
+    server.__dict__[ATTACHED] = settings  # last: until here nothing is guarded

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
 from iserror.errors.problem import ProtocolProblem
-from iserror.guard import ToolErrors
-from iserror.hosts import ATTACHED
-from iserror.layers.call import Call, current
-from iserror.layers.protocol import sanitized
-from iserror.layers.report import report, report_finished, report_given_up
-from iserror.layers.toolrun import ToolHost, Views
-from iserror.redact import redact_text
-from iserror.redact.speech import safe_name
-from iserror.support.causes import raised_in
-from iserror.support.otel import parse_traceparent
+from iserror.hosts import guard_of
+from iserror.layers.call import Call, Request, current, current_call
+from iserror.layers.cancel import must_pass
+from iserror.layers.lifecycle import Scope
+from iserror.layers.protocol import protocol_exception
+from iserror.layers.report import log_cancelled, log_finished, report
+from iserror.layers.settings import Settings
+from iserror.layers.toolhost import ToolHost
+from iserror.layers.views import Views
+from iserror.redact.speech import log_name
+from iserror.support.causes import CAUSE, raised_in
+from iserror.support.otel import trace_id
 from iserror.support.sdk import either, host_tool_errors, raised_by_sdk, validated_by_host
 
 HOOKED: Final = "__iserror_hooked__"
@@ -30,9 +31,9 @@ class McpTool:
     run = "run"
 
     def unwrap(self, exc: BaseException) -> BaseException:
-        if isinstance(exc, host_tool_errors()) and exc.__cause__ is not None and raised_by_sdk(exc):
-            return exc.__cause__
-        return exc
+        cause: BaseException | None = CAUSE(exc)
+        # Not isinstance(): an object may lie about its class.
+        return cause if cause is not None and issubclass(type(exc), host_tool_errors()) and raised_by_sdk(exc) else exc
 
     def argument_error(self, exc: BaseException) -> BaseException | None:
         return exc if validated_by_host(exc) else None
@@ -46,7 +47,7 @@ class McpTool:
     def delegates(self, tool: Any) -> bool:
         return False
 
-    def answer(self, failed: BaseException) -> Any:
+    def pass_on(self, failed: BaseException) -> Any:
         try:
             raise failed
         finally:
@@ -56,16 +57,13 @@ class McpTool:
 TOOL: Final = McpTool()
 
 
-def guard_of(server: Any) -> ToolErrors | None:
-    """The guard attached to a server, if one is."""
-    found: ToolErrors | None = server.__dict__.get(ATTACHED)
-    return found
-
-
 def look_up(host: ToolHost, server: Any, tool: Any) -> Any:
-    """What a server's look-up gives: to the host that runs a guarded call the tool's view, else the tool."""
+    """Return what a server's look-up gives: the tool's view to the host that runs a guarded call, else the tool."""
     call = current.get()
-    if tool is None or call is None or call.closed or not (call.awaiting or call.dispatching):
+    if tool is None or call is None:
+        return tool
+    progress = call.progress
+    if progress.closed or not (progress.awaiting or progress.dispatching):
         return tool
     views: Views = server.__dict__[HOOKED]
     return views.of(host, tool, guard_of(server))
@@ -83,27 +81,32 @@ def hook_tool_manager(server: Any) -> None:
 
 
 @contextmanager
-def in_process(server: Any, guard: ToolErrors, name: object, arguments: object) -> Iterator[None]:
+def in_process(server: Any, settings: Settings, name: object, arguments: object) -> Iterator[None]:
     """Open a call for a dispatch that no client asked for."""
-    call = new_call(guard, name, arguments, None)
-    call.facts = lambda: {"server": getattr(server, "name", None)}
-    call.awaiting = True
-    call.enter()
+    request = Request(
+        arguments=as_mapping(arguments), trace_id=trace_id(None), facts=lambda: {"server": name_of(server)}
+    )
+    call = open_call(settings, name, request)
+    call.progress.served()
+    scope = Scope(call)
     try:
         yield
-        if guard.calls:
-            report_finished(call)
+        log_finished(call)
     except Exception as exc:
-        if call.said(exc):
+        problem = call.progress.problem
+        if call.failed_with(exc):
             report(call)
-        elif isinstance(call.problem, ProtocolProblem) and call.problem.exception is exc:
-            raise sanitized(call, call.problem) from None
+        elif isinstance(problem, ProtocolProblem) and problem.exception is exc:
+            raise protocol_exception(call, problem) from None
+        raise
+    except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as exc:
-        report_given_up(call, exc)
+        if must_pass(exc):
+            log_cancelled(call)
         raise
     finally:
-        call.leave()
+        scope.leave()
 
 
 def hook_dispatch(
@@ -115,36 +118,36 @@ def hook_dispatch(
 
     Args:
         server: The server.
-        unknown: Whether an exception says that there is no such tool; no middleware can make another of it.
-        quiet: The failure in a result that came quietly through the host's own logging and tracing.
+        unknown: Returns True if an exception says that there is no such tool; no middleware can hide that.
+        quiet: Returns the failure in a result that came quietly through the host's own logging and tracing.
     """
     dispatch = server.call_tool
 
     async def call_tool(name: str, arguments: Any = None, *args: Any, **kwargs: Any) -> Any:
         outer = current.get()
-        if outer is None or outer.closed:
-            guard = guard_of(server)
-            if guard is not None:
-                with in_process(server, guard, name, arguments):
+        if outer is None or outer.progress.closed:
+            settings = guard_of(server)
+            if settings is not None:
+                with in_process(server, settings, name, arguments):
                     return await call_tool(name, arguments, *args, **kwargs)
         call = served()
-        body = outer if outer is not None and not outer.awaiting else None
+        body = outer if outer is not None and not outer.progress.awaiting else None
         if body is not None:
-            body.dispatching += 1
+            body.progress.dispatch_begins()
         try:
             result = await dispatch(name, arguments, *args, **kwargs)
             failed = quiet(result)
         except BaseException as exc:
             if call is not None:
-                call.escaped = exc
+                call.progress.escapes(exc)
                 if unknown(exc) and name == call.tool:
-                    call.missing = exc
+                    call.progress.misses(exc)
             raise
         finally:
             if body is not None:
-                body.dispatching -= 1
+                body.progress.dispatch_ends()
         if call is not None:
-            call.escaped = failed
+            call.progress.escapes(failed)
         if failed is None:
             return result
         try:
@@ -156,34 +159,30 @@ def hook_dispatch(
 
 
 def is_unknown_tool(exc: BaseException) -> bool:
-    """Whether this is the `ToolError` that the SDK's tool manager raises when it has no such tool."""
-    return isinstance(exc, host_tool_errors()) and raised_in(exc).endswith(".tools.tool_manager")
+    """Return True for the `ToolError` that the SDK's tool manager raises if it has no such tool."""
+    return issubclass(type(exc), host_tool_errors()) and raised_in(exc).endswith(".tools.tool_manager")
 
 
 def served() -> Call | None:
-    """The call that the host is serving right now, outside of any tool."""
+    """Return the call that the host is serving right now, outside of any tool."""
     call = current.get()
-    return call if call is not None and call.awaiting and call.parent is None and not call.running else None
+    if call is None or call.parent is not None or not call.progress.awaiting or call.progress.running:
+        return None
+    return call
 
 
-def trace_id(meta: Mapping[str, Any] | None) -> str | None:
-    """The trace id of the active OpenTelemetry span, else that of `_meta.traceparent`, validated."""
-    trace = sys.modules.get("opentelemetry.trace")
-    if trace is not None:
-        span = trace.get_current_span()
-        context = span.get_span_context() if span is not trace.INVALID_SPAN else None
-        if context is not None and context.is_valid:
-            return f"{context.trace_id:032x}"
-    return parse_traceparent(meta.get("traceparent")) if meta else None
+def name_of(server: Any) -> Any:
+    """Return the name of a server; None if it has none."""
+    return getattr(server, "name", None)
 
 
 def foreign(value: object) -> str | None:
-    """A name or id that a client gave itself, as it may stand in the log."""
-    return None if value is None else safe_name(redact_text(str(value)[:1_000], profile="log")) or None
+    """Return a name or id that a client gave itself, as it may be in the log."""
+    return None if value is None else log_name(str(value)[:1_000]) or None
 
 
 def facts(server: str, context: Any) -> dict[str, Any]:
-    """What the SDK's request context tells, for the log: the client as it gave itself out, and its session."""
+    """Return what the SDK's request context tells, for the log: the name that the client gives itself, its session."""
     headers = getattr(getattr(context, "request", None), "headers", None)
     client = either(getattr(getattr(context, "session", None), "client_params", None), "client_info", "clientInfo")
     who = None if client is None else f"{getattr(client, 'name', '')}/{getattr(client, 'version', '')}"
@@ -195,7 +194,7 @@ def facts(server: str, context: Any) -> dict[str, Any]:
 
 
 class _Hush(logging.Filter):
-    """Drop what the host logs about a failure that the library answers and logs itself."""
+    """Drops what the host logs about a failure that iserror answers and logs itself."""
 
     def __init__(self, starts: tuple[str, ...]) -> None:
         super().__init__()
@@ -204,8 +203,7 @@ class _Hush(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if not isinstance(record.msg, str) or not record.msg.startswith(self.starts):
             return True
-        call = current.get()
-        return call is None or call.closed
+        return current_call() is None
 
 
 def hush(logger: str, *starts: str) -> None:
@@ -215,13 +213,18 @@ def hush(logger: str, *starts: str) -> None:
         target.addFilter(_Hush(starts))
 
 
-def new_call(
-    guard: ToolErrors, name: object, arguments: object, meta: Mapping[str, Any] | None, jsonrpc_id: object = None
-) -> Call:
-    """Open the call of a request."""
-    call = Call(guard, name if isinstance(name, str) else "")
-    call.arguments = arguments if isinstance(arguments, Mapping) else None
-    call.trace_id = trace_id(meta)
-    call.jsonrpc_id = jsonrpc_id if isinstance(jsonrpc_id, int) else foreign(jsonrpc_id)
-    call.maps = (guard.errors,)
+def as_mapping(arguments: object) -> Mapping[str, Any] | None:
+    """Return arguments that are an object; None for anything else."""
+    return arguments if isinstance(arguments, Mapping) else None
+
+
+def safe_jsonrpc_id(jsonrpc_id: object) -> str | int | None:
+    """Return the id of a JSON-RPC request as it may be in the log."""
+    return jsonrpc_id if isinstance(jsonrpc_id, int) else foreign(jsonrpc_id)
+
+
+def open_call(settings: Settings, name: object, request: Request) -> Call:
+    """Return the call of a request, not yet entered."""
+    call = Call(settings, name if isinstance(name, str) else "", request=request)
+    call.progress.looks_in((settings.errors,))
     return call

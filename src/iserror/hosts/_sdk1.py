@@ -16,30 +16,35 @@ from mcp.shared.exceptions import McpError
 from mcp.shared.version import SUPPORTED_PROTOCOL_VERSIONS
 
 from iserror.errors.arguments import reasons_of_json
-from iserror.errors.problem import Problem, invalid_arguments, invalid_output
-from iserror.guard import ToolErrors
-from iserror.hosts._mcp import facts, new_call, served
-from iserror.layers.call import Call
+from iserror.errors.problem import invalid_arguments, invalid_output
+from iserror.hosts._mcp import as_mapping, facts, open_call, safe_jsonrpc_id, served
+from iserror.layers.call import Call, Request
+from iserror.layers.settings import Settings
 from iserror.layers.wire import serve
+from iserror.support.look import shield
+from iserror.support.otel import trace_id
 from iserror.support.schema import OutputSchemaError, describe_error
+from iserror.support.sdk import UNKNOWN_REQUEST
 
 # Without an MCP-Protocol-Version header (specification 2025-06-18, transports, protocol version header).
 DEFAULT_HTTP_VERSION = "2025-03-26"
 
 
-class Wire:
-    """What the wire layer needs to know of the 1.x SDK."""
+class Sdk1Wire:
+    """The forms of the 1.x SDK."""
 
     def __init__(self, is_unknown_tool: Callable[[BaseException], bool]) -> None:
         self.is_unknown_tool = is_unknown_tool
 
-    def error_parts(self, result: Any) -> tuple[list[str], object] | None:
+    def error_in(self, result: Any) -> tuple[list[str], object] | None:
         root = getattr(result, "root", None)
         if not isinstance(root, types.CallToolResult) or root.isError is not True:
             return None
         return [block.text for block in root.content if isinstance(block, types.TextContent)], root.meta
 
-    def error_result(self, call: Call, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any]) -> Any:
+    def error_result(
+        self, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any], version: str | None
+    ) -> Any:
         return types.ServerResult(
             types.CallToolResult(
                 content=[types.TextContent(type="text", text=text)],
@@ -66,64 +71,65 @@ class Wire:
         return McpError(types.ErrorData(code=code, message=message, data=data))
 
 
-def wrap_handler(lowlevel: Any, guard: ToolErrors, wire: Wire, before: Callable[[], None]) -> None:
-    """Put the wire layer round the server's `tools/call` handler, and see what that handler makes texts of.
+def wrap_handler(lowlevel: Any, settings: Settings, wire: Sdk1Wire, before: Callable[[], None]) -> None:
+    """Put the wire layer around the server's `tools/call` handler, and see the exceptions that it makes texts of.
 
     Args:
         lowlevel: The SDK's lowlevel server.
-        guard: The guard.
+        settings: Those of the guard.
         wire: The SDK's forms.
-        before: Called as each request comes in, to see that the inner hooks are still there.
+        before: Called as each request comes in, to restore inner hooks that are gone.
     """
     inner = lowlevel.request_handlers[types.CallToolRequest]
 
     async def handler(request: types.CallToolRequest) -> Any:
         before()
-        return await serve(wire, _open(lowlevel, guard, request), lambda: inner(request))
+        return await serve(wire, _open(lowlevel, settings, request), lambda: inner(request))
 
     lowlevel.request_handlers[types.CallToolRequest] = handler
     make = lowlevel._make_error_result
 
     def make_error_result(message: str) -> Any:
         call = served()
-        if call is not None and call.problem is None:
+        if call is not None and call.progress.problem is None:
             # The SDK calls this where it catches, so that the exception is still at hand.
             exc = sys.exc_info()[1]
             if exc is None or type(exc).__module__.startswith("jsonschema"):
-                call.problem = _schema_problem(lowlevel, call, message, exc)
+                shield(_note_schema_problem, None, lowlevel, call, message, exc)
             else:
-                call.escaped = exc
+                call.progress.escapes(exc)
         return make(message)
 
     lowlevel._make_error_result = make_error_result
 
 
-def _schema_problem(lowlevel: Any, call: Call, message: str, error: Any) -> Problem:
-    """The SDK's own checks: of arguments, where fastmcp is strict about them, and of the result."""
+def _note_schema_problem(lowlevel: Any, call: Call, message: str, error: Any) -> None:
+    """Note a failure of the SDK's own checks: of arguments, if fastmcp is strict about them, and of the result."""
     if not message.startswith("Input validation error"):
-        return invalid_output(
-            OutputSchemaError(describe_error(error) if error is not None else "no structured content")
-        )
+        bad = OutputSchemaError(describe_error(error) if error is not None else "no structured content")
+        call.progress.refused_by_host(invalid_output(bad))
+        return
     tool = lowlevel._tool_cache[call.tool]
-    call.output_schema, call.annotations = tool.outputSchema, tool.annotations
-    return invalid_arguments(reasons_of_json(tool.inputSchema, dict(call.arguments or {})), None)
+    reasons = reasons_of_json(tool.inputSchema, dict(call.request.arguments or {}))
+    call.progress.refused_by_host(invalid_arguments(reasons, None), tool.annotations, tool.outputSchema)
 
 
-def _open(lowlevel: Any, guard: ToolErrors, request: types.CallToolRequest) -> Call:
+def _open(lowlevel: Any, settings: Settings, request: types.CallToolRequest) -> Call:
     context = request_ctx.get(None)
     meta = getattr(context, "meta", None)
-    sent = getattr(meta, "model_extra", None)
-    jsonrpc_id = getattr(context, "request_id", None)
-    call = new_call(guard, request.params.name, request.params.arguments or {}, sent, jsonrpc_id)
-    if context is not None:
-        call.protocol_version = protocol_version(context)
-        call.request = context.request
-    call.facts = lambda: facts(lowlevel.name, context)
-    return call
+    opened = Request(
+        arguments=as_mapping(request.params.arguments or {}),
+        trace_id=trace_id(getattr(meta, "model_extra", None)),
+        jsonrpc_id=safe_jsonrpc_id(getattr(context, "request_id", None)),
+        protocol_version=protocol_version(context) if context is not None else None,
+        http=context.request if context is not None else UNKNOWN_REQUEST,
+        facts=lambda: facts(lowlevel.name, context),
+    )
+    return open_call(settings, request.params.name, opened)
 
 
 def protocol_version(context: Any) -> str | None:
-    """The revision in force: what the client asked for if supported, else the SDK's latest; None if unknowable."""
+    """Return the negotiated revision: the requested one if supported, else the SDK's latest; None if unknowable."""
     params = getattr(context.session, "client_params", None)
     if params is not None:
         requested = str(params.protocolVersion)

@@ -13,49 +13,51 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, RootModel
 
-from iserror.guard import ToolErrors
-from iserror.hosts._mcp import facts, new_call
-from iserror.layers.call import Call
+from iserror.hosts._mcp import as_mapping, facts, open_call, safe_jsonrpc_id
+from iserror.layers.call import Request
+from iserror.layers.settings import Settings
 from iserror.layers.wire import serve
 from iserror.support.jsonrpc import STATELESS_REVISION
-from iserror.support.sdk import is_error_flag
+from iserror.support.look import look
+from iserror.support.otel import trace_id
+from iserror.support.sdk import is_error
 
-# The span's middleware, by name: fastmcp has its own in place of the SDK's.
 _SPAN_MIDDLEWARE: Final = ("OpenTelemetryMiddleware", "FastMCPServerMiddleware")
+"""The middleware that opens the span, by name: the SDK's, or fastmcp's own."""
 
 
 class ErrorResult(RootModel[dict[str, Any]]):
-    """Our error result as it goes out. No plain dict: the SDK's span middleware would put its own `error.type`
-    in place of the code."""
+    """Our error result as it is sent. In a plain dict, the SDK's span middleware would replace the code in
+    `error.type` with its own."""
 
 
-class Wire:
-    """What the wire layer needs to know of the 2.x SDK; results are wire dicts here."""
+class Sdk2Wire:
+    """The forms of the 2.x SDK, where results are dicts as they are sent."""
 
     def __init__(self, lowlevel: Any, is_unknown_tool: Callable[[BaseException], bool]) -> None:
         self.lowlevel = lowlevel
         self.is_unknown_tool = is_unknown_tool
 
-    def error_parts(self, result: Any) -> tuple[list[str], object] | None:
-        if isinstance(result, BaseModel) and is_error_flag(result):
+    def error_in(self, result: Any) -> tuple[list[str], object] | None:
+        if isinstance(result, BaseModel) and is_error(result):
             # A middleware's own result, not yet in its wire form.
-            result = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+            result = look(_dumped, {"isError": True}, result)
         if not isinstance(result, dict) or result.get("isError") is not True:
             return None
         content = result.get("content")
         blocks = content if isinstance(content, list) else []
         texts = [b["text"] for b in blocks if isinstance(b, dict) and isinstance(b.get("text"), str)]
-        return texts, {
-            k: v for k, v in (result.get("_meta") or {}).items() if not k.startswith("io.modelcontextprotocol/server")
-        }
+        meta = result.get("_meta")
+        items = meta.items() if isinstance(meta, dict) else ()
+        return texts, {k: v for k, v in items if not str(k).startswith("io.modelcontextprotocol/server")}
 
     def error_result(
-        self, call: Call, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any]
+        self, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any], version: str | None
     ) -> ErrorResult:
         result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True, "_meta": dict(meta)}
         if structured is not None:
             result["structuredContent"] = dict(structured)
-        if (call.protocol_version or "") >= STATELESS_REVISION:
+        if (version or "") >= STATELESS_REVISION:
             # What the SDK fills in for its handlers only; the first is required from this revision on.
             result["resultType"] = "complete"
             info = getattr(self.lowlevel, "server_info_stamp", None)
@@ -68,7 +70,7 @@ class Wire:
         if not isinstance(content, list):
             return result
         first, rest = {"type": "text", "text": ""}, content
-        if rest and rest[0].get("type") == "text":
+        if rest and isinstance(rest[0], dict) and isinstance(rest[0].get("text"), str):
             first, rest = rest[0], rest[1:]
         said = line(result.get("structuredContent"), first["text"])
         if said is None:
@@ -79,11 +81,15 @@ class Wire:
         return MCPError(code, message, data)
 
 
+def _dumped(result: BaseModel) -> dict[str, Any]:
+    return result.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
 class CallMiddleware:
     """The 2.x SDK's middleware that serves `tools/call`; every other message passes."""
 
-    def __init__(self, guard: ToolErrors, lowlevel: Any, wire: Wire, before: Callable[[], None]) -> None:
-        self.guard = guard
+    def __init__(self, settings: Settings, lowlevel: Any, wire: Sdk2Wire, before: Callable[[], None]) -> None:
+        self.settings = settings
         self.lowlevel = lowlevel
         self.wire = wire
         self.before = before
@@ -93,16 +99,21 @@ class CallMiddleware:
             return await call_next(ctx)
         self.before()
         params = ctx.params or {}
-        call = new_call(self.guard, params.get("name"), params.get("arguments") or {}, ctx.meta, ctx.request_id)
-        call.protocol_version = ctx.protocol_version
-        call.request = ctx.request
-        call.facts = lambda: facts(self.lowlevel.name, ctx)
+        request = Request(
+            arguments=as_mapping(params.get("arguments") or {}),
+            trace_id=trace_id(ctx.meta),
+            jsonrpc_id=safe_jsonrpc_id(ctx.request_id),
+            protocol_version=ctx.protocol_version,
+            http=ctx.request,
+            facts=lambda: facts(self.lowlevel.name, ctx),
+        )
+        call = open_call(self.settings, params.get("name"), request)
         result: HandlerResult = await serve(self.wire, call, lambda: call_next(ctx))
         return result
 
 
-def add_middleware(lowlevel: Any, guard: ToolErrors, wire: Wire, before: Callable[[], None]) -> None:
+def add_middleware(lowlevel: Any, settings: Settings, wire: Sdk2Wire, before: Callable[[], None]) -> None:
     """Put the wire layer into the server's chain, right inside the span."""
     chain = lowlevel.middleware
     span = [i for i, middleware in enumerate(chain) if type(middleware).__name__ in _SPAN_MIDDLEWARE]
-    chain.insert(span[0] + 1 if span else 0, CallMiddleware(guard, lowlevel, wire, before))
+    chain.insert(span[0] + 1 if span else 0, CallMiddleware(settings, lowlevel, wire, before))

@@ -19,12 +19,15 @@ from fastmcp.tools.tool_transform import TransformedTool
 from mcp import types
 
 from iserror.errors.toolfailure import ToolFailure
-from iserror.guard import ToolErrors
-from iserror.hosts._mcp import HOOKED, guard_of, hook_dispatch, hush, look_up
+from iserror.hosts import guard_of
+from iserror.hosts._mcp import HOOKED, hook_dispatch, hush, look_up
 from iserror.layers.call import current
-from iserror.layers.function import is_guarded
-from iserror.layers.toolrun import Views
-from iserror.support.causes import raised_in
+from iserror.layers.function import decorate
+from iserror.layers.options import Options, is_guarded
+from iserror.layers.settings import Settings
+from iserror.layers.views import Views
+from iserror.support.causes import CAUSE, raised_in
+from iserror.support.loading import full_name
 from iserror.support.otel import mark_span
 from iserror.support.schema import schema_error
 from iserror.support.sdk import protocol_error_data, validated_by_host
@@ -46,16 +49,15 @@ class FastMCPTool:
     run = "_run"
 
     def unwrap(self, exc: BaseException) -> BaseException:
-        if type(exc).__name__ == "_ToolBodyError" and exc.__cause__ is not None:
-            return exc.__cause__
-        return exc
+        cause: BaseException | None = CAUSE(exc) if full_name(type(exc)).endswith("._ToolBodyError") else None
+        return exc if cause is None else cause
 
     def argument_error(self, exc: BaseException) -> BaseException | None:
         if raised_in(exc) == "fastmcp.tools.tool_transform":
             # A transformed tool maps its arguments itself.
             return exc if type(exc) in (TypeError, FastMCPValidationError) else None
         # 3.4.0 lets pydantic's own error out, later versions wrap it.
-        inner = exc.__cause__ if isinstance(exc, FastMCPValidationError) else exc
+        inner: BaseException | None = CAUSE(exc) if issubclass(type(exc), FastMCPValidationError) else exc
         return inner if inner is not None and validated_by_host(inner) else None
 
     def time_limit(self, exc: BaseException, tool: Any) -> float | None:
@@ -74,7 +76,7 @@ class FastMCPTool:
     def delegates(self, tool: Any) -> bool:
         return _mounted(tool) is not None
 
-    def answer(self, failed: BaseException) -> Any:
+    def pass_on(self, failed: BaseException) -> Any:
         call = current.get()
         if isinstance(failed, ToolFailure) and failed.failure is not None:
             mark_span(failed.failure.code, failed.failure.request_id)
@@ -92,23 +94,23 @@ class FastMCPTool:
 TOOL: Final = FastMCPTool()
 
 
-def attach(server: Any, guard: ToolErrors) -> None:
-    """Put the wire layer round `tools/call`, and hook look-up and dispatch of one server and those mounted on it."""
+def attach(server: Any, settings: Settings) -> None:
+    """Put the wire layer around `tools/call`, and hook look-up and dispatch of a server and of those mounted on it."""
     _hook(server)
     hush("fastmcp.tools.function_tool", "Tool '")
     if ON_SDK_1:
         from iserror.hosts import _sdk1
 
-        _sdk1.wrap_handler(server._mcp_server, guard, _sdk1.Wire(_is_unknown_tool), lambda: _hook(server))
+        _sdk1.wrap_handler(server._mcp_server, settings, _sdk1.Sdk1Wire(_is_unknown_tool), lambda: _hook(server))
     else:
         from iserror.hosts import _sdk2
 
         lowlevel = server._mcp_server
-        _sdk2.add_middleware(lowlevel, guard, _sdk2.Wire(lowlevel, _is_unknown_tool), lambda: _hook(server))
+        _sdk2.add_middleware(lowlevel, settings, _sdk2.Sdk2Wire(lowlevel, _is_unknown_tool), lambda: _hook(server))
 
 
 def _is_unknown_tool(exc: BaseException) -> bool:
-    return isinstance(exc, (NotFoundError, DisabledError, AuthorizationError))
+    return issubclass(type(exc), (NotFoundError, DisabledError, AuthorizationError))
 
 
 def _failure_in(result: Any) -> BaseException | None:
@@ -117,7 +119,7 @@ def _failure_in(result: Any) -> BaseException | None:
 
 
 def _hook(server: Any) -> None:
-    """Take over look-up, dispatch and background tasks of a server; a mounted one keeps a guard of its own."""
+    """Take over look-up, dispatch and background tasks of a server. A mounted one keeps its own guard."""
     if HOOKED in server.__dict__:
         return
     find, find_tasks = server.get_tool, server.get_tasks
@@ -130,9 +132,9 @@ def _hook(server: Any) -> None:
         return look_up(TOOL, server, tool)
 
     async def get_tasks() -> Any:
-        guard = guard_of(server)
+        settings = guard_of(server)
         found = await find_tasks()
-        return found if guard is None else [_task(component, guard) for component in found]
+        return found if settings is None else [_task(component, settings) for component in found]
 
     hook_dispatch(server, _is_unknown_tool, _failure_in)
     server.get_tool, server.get_tasks = get_tool, get_tasks
@@ -140,15 +142,16 @@ def _hook(server: Any) -> None:
 
 
 def _mounted(tool: Any) -> Any:
-    """The server behind a tool of a mounted one, transformed or not."""
+    """Return the server behind a tool of a mounted one, transformed or not."""
     if isinstance(tool, TransformedTool):
         return _mounted(tool.parent_tool)
     return tool._server if isinstance(tool, FastMCPProviderTool) else None
 
 
-def _task(component: Any, guard: ToolErrors) -> Any:
-    """A background task runs the function alone: of a tool that nobody decorated, a guarded one."""
+def _task(component: Any, settings: Settings) -> Any:
+    """Return what runs as a background task, which is the function alone: guarded, if no decorator does that."""
     fn = getattr(component, "fn", None)
     if not isinstance(component, Tool) or not callable(fn) or is_guarded(fn):
         return component
-    return component.model_copy(update={"fn": guard(fn)})
+    guarded = decorate(Options(settings, (settings.errors,)), fn)
+    return component.model_copy(update={"fn": guarded})

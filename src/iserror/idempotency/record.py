@@ -6,26 +6,24 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
 from functools import lru_cache
-from importlib import import_module
 from typing import Any, Final, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import to_json
 
 from iserror.errors.failure import Failure
-from iserror.errors.problem import Problem, built_in
+from iserror.errors.problem import Problem
 from iserror.errors.returned import redacted_meta
 from iserror.idempotency.scope import plain
 from iserror.redact import Safe
-from iserror.support.look import attempt
+from iserror.support.look import look
+from iserror.support.sdk import content_block, dumped_result, is_of_a_host, loaded_result
 
 MAX_RESULT: Final = 1 << 20
 """Bytes of a result's JSON; more is not kept."""
 
 LOST: Final[Mapping[str, Any]] = {"kind": "lost", "failure": None}
 """Of a call that took effect: its result was not kept."""
-
-_HOSTS: Final = ("mcp", "mcp_types", "fastmcp")
 
 
 def begun(arguments: str, request_id: str) -> dict[str, Any]:
@@ -40,7 +38,7 @@ def packed(record: Mapping[str, Any]) -> bytes:
 
 def read(stored: bytes) -> dict[str, Any]:
     """A record; of what is none, an empty one, which fits no call."""
-    found = attempt(json.loads, None, stored)
+    found = look(json.loads, None, stored)
     return found if isinstance(found, dict) else {}
 
 
@@ -50,7 +48,7 @@ def read(stored: bytes) -> dict[str, Any]:
 def of_failure(failure: Failure, problem: Problem) -> dict[str, Any]:
     """What is kept of a failure that may have had an effect."""
     passed_on = problem.envelope is not None and not problem.nested
-    meta = attempt(lambda: json.loads(json.dumps(redacted_meta(problem.meta))), None)
+    meta = look(lambda: json.loads(json.dumps(redacted_meta(problem.meta))), None)
     return {"failure": failure.to_wire(), "mapped": problem.mapped, "passed_on": passed_on, "meta": meta}
 
 
@@ -60,7 +58,7 @@ def problem_in(record: Mapping[str, Any]) -> Problem | None:
     A repeat never helps. The texts are ready to be shown.
     """
     first = str(record.get("request_id", ""))
-    envelope = attempt(Failure.model_validate, None, record.get("failure"))
+    envelope = look(Failure.model_validate, None, record.get("failure"))
     if envelope is not None:
         return Problem(
             code=envelope.code,
@@ -75,11 +73,10 @@ def problem_in(record: Mapping[str, Any]) -> Problem | None:
             first_request_id=first,
         )
     if record.get("kind") == "lost":
-        return built_in(
+        return Problem(
             "RESULT_NOT_KEPT",
-            "An earlier call with this idempotency key took effect. Its result was not kept.",
+            Safe("An earlier call with this idempotency key took effect. Its result was not kept."),
             outcome="applied",
-            constant=True,
             first_request_id=first,
         )
     return None if "value" in record else unknown(first)
@@ -87,11 +84,10 @@ def problem_in(record: Mapping[str, Any]) -> Problem | None:
 
 def unknown(first_request_id: str) -> Problem:
     """Nobody knows how far the first call got."""
-    return built_in(
+    return Problem(
         "OUTCOME_UNKNOWN",
-        "An earlier call with this idempotency key was interrupted, and it is not known whether it took effect.",
+        Safe("An earlier call with this idempotency key was interrupted, and it is not known whether it took effect."),
         outcome="unknown",
-        constant=True,
         first_request_id=first_request_id,
     )
 
@@ -101,11 +97,11 @@ def unknown(first_request_id: str) -> Problem:
 
 def of_result(fn: Any, value: Any) -> Mapping[str, Any]:
     """What is kept of a result: JSON that gives the same again, or that it was not kept."""
-    if attempt(_holds, True, value, lambda part: isinstance(part, (set, frozenset)) and len(part) > 1):
+    if look(_holds, True, value, lambda part: isinstance(part, (set, frozenset)) and len(part) > 1):
         return LOST  # its order on the wire is another one in each process
-    hosts = attempt(_holds, True, value, _is_the_hosts)
+    hosts = look(_holds, True, value, is_of_a_host)
     for kind in ("host", "named", "declared", "blocks") if hosts else ("named", "declared", "plain"):
-        text = attempt(_written, None, kind, fn, value)
+        text = look(_written, None, kind, fn, value)
         if text is not None and len(text) <= MAX_RESULT:
             return {"kind": kind, "value": text}
     return LOST
@@ -123,10 +119,10 @@ def result_in(fn: Any, record: Mapping[str, Any]) -> Any:
 def _written(kind: str, fn: Any, value: Any) -> str | None:
     """The JSON of a value in one form; None if it does not give the same again."""
     if kind == "host":
-        name = type(value).__name__
-        if not _is_the_hosts(value) or name not in ("CallToolResult", "ToolResult"):
+        dumped = dumped_result(value)
+        if dumped is None:
             return None
-        text = json.dumps({"class": name, **value.model_dump(mode="json", by_alias=True, warnings=False)})
+        text = json.dumps(dumped)
     elif kind in ("named", "declared"):
         adapter = _adapter(fn)
         if adapter is None:
@@ -139,7 +135,7 @@ def _written(kind: str, fn: Any, value: Any) -> str | None:
     again = _FORMS[kind](fn, text)
     # The types too, since hosts go by them: a text in a list is shown bare, a date in quotes.
     alike = plain(again) == plain(value)
-    if kind == "declared" and type(value) is dict and not _holds(value, _is_the_hosts):
+    if kind == "declared" and type(value) is dict and not _holds(value, is_of_a_host):
         alike = True  # in a model's place; they make a model of it, too
     return text if alike and (kind == "plain" or to_json(again) == to_json(value)) else None
 
@@ -152,11 +148,7 @@ def _declared(fn: Any, text: str) -> Any:
 
 
 def _host(_fn: Any, text: str) -> Any:
-    parts = json.loads(text)
-    if parts.pop("class") == "CallToolResult":
-        return import_module("mcp.types").CallToolResult.model_validate(parts)
-    parts["content"] = _blocks().validate_python(parts["content"])
-    return import_module("fastmcp.tools.base").ToolResult(**parts)
+    return loaded_result(json.loads(text), _blocks().validate_python)
 
 
 def _from_blocks(_fn: Any, text: str) -> Any:
@@ -170,11 +162,6 @@ _FORMS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     "blocks": _from_blocks,
     "plain": lambda _fn, text: json.loads(text),
 }
-
-
-def _is_the_hosts(value: object) -> bool:
-    """Whether a host would treat it in a way of its own, such as an image."""
-    return type(value).__module__.partition(".")[0] in _HOSTS
 
 
 def _holds(value: Any, wanted: Callable[[Any], bool]) -> bool:
@@ -192,7 +179,7 @@ def _holds(value: Any, wanted: Callable[[Any], bool]) -> bool:
 
 @lru_cache(maxsize=1)
 def _blocks() -> TypeAdapter[Any]:
-    block: Any = import_module("mcp.types").ContentBlock
+    block: Any = content_block()
     either: Any = list[block] | block
     return TypeAdapter(either)
 
@@ -200,5 +187,5 @@ def _blocks() -> TypeAdapter[Any]:
 @lru_cache(maxsize=1_000)
 def _adapter(fn: Any) -> TypeAdapter[Any] | None:
     """The type that a function declares for its result; None if it declares none that says anything."""
-    hint = attempt(lambda: get_type_hints(fn, include_extras=True).get("return", Any), Any)
-    return None if hint is Any or hint is object else attempt(lambda: TypeAdapter(hint), None)
+    hint = look(lambda: get_type_hints(fn, include_extras=True).get("return", Any), Any)
+    return None if hint is Any or hint is object else look(lambda: TypeAdapter(hint), None)

@@ -8,30 +8,30 @@ from types import TracebackType
 from typing import Any, Final, Generic, TypeVar, cast
 
 from iserror.errors.failure import Failure
-from iserror.errors.partial import MAX_DETAIL, ItemFailure, PartialResult, _is_harmless, _listed, _more
-from iserror.errors.problem import Problem, built_in, crash
+from iserror.errors.partial import MAX_DETAIL, ItemFailure, PartialResult, how_to_go_on, is_harmless, listed
+from iserror.errors.problem import Problem, crash
 from iserror.errors.resolve import resolve
-from iserror.errors.returned import from_result
+from iserror.errors.returned import stated_problem
 from iserror.errors.toolfailure import ToolFailure
 from iserror.layers.call import Call, current_call
-from iserror.layers.cancel import must_pass
+from iserror.layers.cancel import may_pass, must_pass
+from iserror.layers.lifecycle import failure_of
 from iserror.layers.report import report_item
 from iserror.redact.speech import safe_line
 from iserror.redact.text import Safe
-from iserror.support.look import attempt
+from iserror.support.look import shield
 
 T = TypeVar("T")
 
 MAX_WORDS: Final = 200
+"""The most characters of the first item's message, where none succeeded."""
 
 
 class Item(Generic[T]):
-    """One item of a `Batch`: a context manager that records the item's failure in place of raising it.
-
-    `value` is what stands in `succeeded`: unset, the item's id.
-    """
+    """One item of a `Batch`: a context manager that records the item's failure instead of raising it."""
 
     value: T
+    """What `succeeded` holds for it: the item's id, unless the block sets another value."""
 
     def __init__(self, batch: Batch[T], item_id: object) -> None:
         self.id = item_id
@@ -45,9 +45,9 @@ class Item(Generic[T]):
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> bool:
         if exc is None:
-            problem = attempt(_returned, None, self.value)
+            problem = shield(_problem_in, None, self.value)
         else:
-            problem = attempt(self._batch._problem, crash(exc), exc)
+            problem = shield(self._batch._problem, None if may_pass(exc) else crash(exc), exc)
             if problem is None:
                 return False
         if problem is None:
@@ -58,19 +58,19 @@ class Item(Generic[T]):
 
     def _fail(self, problem: Problem) -> None:
         call = self._batch._call
-        self.failure = call.failure_of(problem)
+        self.failure = failure_of(call, problem)
         self.done = True
-        attempt(report_item, None, call, problem, self.failure, self.id)
+        report_item(call, problem, self.failure, self.id)
 
 
 class Batch(Generic[T]):
     """Collect what succeeds and what fails in a loop over items, inside a guarded tool.
 
     An item's failure goes through the same error map and redaction as a failed call's, and ends that item only. Items
-    may run one after another, in tasks or in threads; results stand in the order in which the items were made.
+    may run one after another, in tasks or in threads. Results keep the order in which the items were made.
 
     Raises:
-        RuntimeError: No guarded call is running here.
+        RuntimeError: If no guarded call is running here.
     """
 
     def __init__(self) -> None:
@@ -86,12 +86,11 @@ class Batch(Generic[T]):
     def item(self, item_id: str | int, /) -> Item[T]:
         """Return the context manager for one item.
 
-        What is not the item's own passes: an interrupt, the cancellation of the call, and protocol errors that are
-        raised on purpose, URL elicitation among them.
+        Exceptions that end the call propagate: an interrupt, the cancellation of the call, and protocol errors that
+        are raised on purpose, URL elicitation among them.
 
         Args:
-            item_id: What the caller knows the item by. It shows on the wire and in the log, redacted; it may occur
-                twice.
+            item_id: The caller's name for the item. It shows on the wire and in the log, redacted; it may occur twice.
         """
         item = Item(self, item_id)
         self._items.append(item)
@@ -103,12 +102,12 @@ class Batch(Generic[T]):
         An item whose block has not ended (it was cut off, or still runs) counts as failed with `TIMEOUT`.
 
         Args:
-            next_cursor: With what the caller gets the next items; shows on the wire as it is.
-            resume_token: With what the caller resumes the work; shows on the wire as it is.
+            next_cursor: The cursor with which the caller gets the next items. It shows on the wire as it is.
+            resume_token: The token with which the caller resumes the work. It shows on the wire as it is.
 
         Raises:
-            ToolFailure: Items failed, and none succeeded. Its code, category and hint are the items' where all agree,
-                else the code is `NOTHING_SUCCEEDED`; its outcome is `not_applied` if every item's was, else `unknown`.
+            ToolFailure: If items failed and none succeeded. Its code, category and hint are the items' if all agree,
+                else the code is `NOTHING_SUCCEEDED`. Its outcome is `not_applied` if every item's is, else `unknown`.
         """
         items = list(self._items)
         for item in items:
@@ -123,25 +122,26 @@ class Batch(Generic[T]):
         return PartialResult[T](succeeded=succeeded, failed=failed, next_cursor=next_cursor, resume_token=resume_token)
 
     def _problem(self, exc: BaseException) -> Problem | None:
-        """What an item's exception means; None if it passes."""
+        """Return what an item's exception means; None if it propagates."""
         if must_pass(exc):
             return None
         call = self._call
-        maps = call.options.maps if call.options is not None else ()
-        problem = resolve(exc, (*maps, *call.maps))
-        if call.said(exc):  # an inner run of the tool's own body: the call goes on without that
-            call.problem = call.failure = None
+        progress = call.progress
+        maps = progress.options.maps if progress.options is not None else ()
+        problem = resolve(exc, (*maps, *progress.maps))
+        if call.failed_with(exc):  # an inner run of the tool's own body: the call goes on without it
+            progress.recovers()
         return problem if isinstance(problem, Problem) else None
 
 
-def _returned(value: object) -> Problem | None:
-    """The problem if an item's value is the error result of another server's tool."""
-    problem = from_result(value)
+def _problem_in(value: object) -> Problem | None:
+    """Return the problem of an item's value that is the error result of another server's tool."""
+    problem = stated_problem(value)
     return replace(problem, nested=True) if problem is not None else None
 
 
 def _unfinished() -> Problem:
-    return built_in("TIMEOUT", "The item was not finished.", outcome="unknown", can_help=True, constant=True)
+    return Problem("TIMEOUT", Safe("The item was not finished."), outcome="unknown", can_help=True)
 
 
 def _item_failure(item_id: object, failure: Failure) -> ItemFailure:
@@ -159,16 +159,16 @@ def _item_failure(item_id: object, failure: Failure) -> ItemFailure:
 def _nothing_succeeded(
     failed: Sequence[ItemFailure], failures: Sequence[Failure], tokens: Mapping[str, str | None]
 ) -> ToolFailure:
-    first, alone = min(failures, key=_is_harmless), len(failed) == 1
+    first, alone = min(failures, key=is_harmless), len(failed) == 1
     agree = len({failure.code for failure in failures}) == 1
     hints = {failure.hint for failure in failures}
     waits = [failure.retry_after for failure in failures if failure.retry_after is not None]
     # Cut, a token would be another.
     tokens = {name: value for name, value in tokens.items() if value and len(value) <= MAX_DETAIL}
-    more = _more(tokens, "in the details")
+    more = how_to_go_on(tokens, "in the details")
     words = safe_line(Safe(first.message), MAX_WORDS)
     tail = " ".join(filter(None, ("", words if alone else f"The first: {words}", more)))
-    said = _listed("The only item failed" if alone else f"All {len(failed)} items failed", failed, f" {tail}")
+    said = listed("The only item failed" if alone else f"All {len(failed)} items failed", failed, f" {tail}")
     return ToolFailure(
         first.code if agree else "NOTHING_SUCCEEDED",
         Safe(said),

@@ -1,4 +1,4 @@
-"""Whether an exception is a failure of the call, or the runtime's own and has to pass."""
+"""Whether an exception is a failure of the call, or the runtime's own and has to propagate."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import anyio.from_thread
 
 from iserror.layers.call import current
 from iserror.support.causes import Group, leaves
-from iserror.support.look import attempt
+from iserror.support.look import look, shield
 
 
 def must_pass(exc: BaseException) -> bool:
-    """Whether this is the runtime's own: an interrupt, a generator's end, the cancellation of this call."""
+    """Return True for the runtime's own: an interrupt, a generator's end, the cancellation of this call."""
     kind = type(exc)  # not isinstance(): an object may lie about its class
     if issubclass(kind, (Exception, SystemExit)):
         return False
@@ -26,16 +26,24 @@ def must_pass(exc: BaseException) -> bool:
     return issubclass(kind, (KeyboardInterrupt, GeneratorExit)) or kind is _cancelled_class()
 
 
+def may_pass(exc: BaseException) -> bool:
+    """Return True if an exception propagates although a step of ours failed on it. Never raises.
+
+    A failure doesn't, and an exit doesn't; the rest propagates if `must_pass` says so or can't say.
+    """
+    return not issubclass(type(exc), (Exception, SystemExit)) and shield(must_pass, True, exc)
+
+
 def _cancelled_class() -> type[BaseException] | None:
-    """The cancellation of the running async library, which need not be asyncio."""
-    return attempt(anyio.get_cancelled_exc_class, None)
+    """Return the cancellation of the running async library, which doesn't have to be asyncio."""
+    return look(anyio.get_cancelled_exc_class, None)
 
 
 def being_cancelled() -> bool:
-    """Whether the running call itself is being cancelled, by its task or by one of anyio's scopes.
+    """Return True if the running call itself is being cancelled, by its task or by one of anyio's scopes.
 
-    If not, a `CancelledError` comes from someone else's task that was awaited: a crash of this call, which
-    would end a whole stdio session if it passed.
+    If not, a `CancelledError` comes from another task that was awaited: a crash of this call, which would end a whole
+    stdio session if it propagated.
     """
     task = task_now()
     if task is None:
@@ -44,16 +52,16 @@ def being_cancelled() -> bool:
         return True
     if sys.version_info >= (3, 11):
         return task.cancelling() > 0
-    # Before 3.11 asyncio does not count requests to cancel. Hosts cancel the calls that they serve through scopes
-    # of anyio; a task that anyio did not start is one that someone may cancel directly.
+    # Before 3.11 asyncio doesn't count requests to cancel. Hosts cancel the calls that they serve through scopes of
+    # anyio; a task that anyio did not start may be cancelled directly.
     call = current.get()
-    if call is not None and call.root.served_by is task:
+    if call is not None and call.root.progress.served_by is task:
         return False
     return anyio.get_current_task().parent_id is None
 
 
 def task_now() -> asyncio.Task[object] | None:
-    """The running task of asyncio, if there is one."""
+    """Return the running task of asyncio, if there is one."""
     try:
         return asyncio.current_task()
     except RuntimeError:
@@ -61,14 +69,14 @@ def task_now() -> asyncio.Task[object] | None:
 
 
 def cancelled_by_scope() -> bool:
-    """Whether a cancel scope of anyio around the running code is cancelled, as hosts do."""
+    """Return True if a cancel scope of anyio around the running code is cancelled, as hosts do."""
     return anyio.current_effective_deadline() == -math.inf
 
 
 def _cancelled_from_thread() -> bool:
     try:
         anyio.from_thread.check_cancelled()
-    except RuntimeError:  # no worker thread of anyio
+    except RuntimeError:  # not a worker thread of anyio
         return False
     except BaseException:
         return True

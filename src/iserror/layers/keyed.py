@@ -10,41 +10,34 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import inspect
-import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from contextvars import ContextVar
 from dataclasses import replace
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from pydantic.fields import FieldInfo
 
-from iserror.errors.problem import Problem, built_in, crash, invalid_arguments
+from iserror.errors.problem import Problem, crash, invalid_arguments
 from iserror.errors.resolve import resolve
-from iserror.errors.returned import from_result
+from iserror.errors.returned import stated_problem
 from iserror.idempotency import loop, record, scope
 from iserror.idempotency.settings import Idempotency
 from iserror.idempotency.store import Entry
 from iserror.layers.call import Call, current
 from iserror.layers.cancel import must_pass
-from iserror.layers.report import from_value, protocol_outcome, report_replayed
+from iserror.layers.lifecycle import fail, failure_of
+from iserror.layers.report import log_replayed, protocol_outcome
+from iserror.layers.run import problem_in
+from iserror.layers.ticket import Ticket, held
 from iserror.logs.sink import tell_once
-from iserror.support.look import attempt
+from iserror.redact.text import Safe
+from iserror.support.look import look, shield
+from iserror.support.sdk import asks_the_client
 
 if TYPE_CHECKING:
-    from iserror.layers.function import Options
-
-STORE_LIMIT: Final = 10.0
-"""Seconds for one answer of the store."""
-FIRST_PAUSE: Final = 0.01
-LONGEST_PAUSE: Final = 0.25
-"""Seconds between two looks at a key that another call has."""
-
-_INPUT_REQUIRED: Final = ("InputRequiredResult", "InputRequiredToolResult")
-
-_held: Final[ContextVar[tuple[Ticket, ...]]] = ContextVar("iserror_idempotency_held", default=())
+    from iserror.layers.options import Options
 
 
 def keyed(fn: Callable[..., Any], kind: Any, options: Options, name: str) -> Callable[..., Any]:
@@ -59,7 +52,7 @@ def keyed(fn: Callable[..., Any], kind: Any, options: Options, name: str) -> Cal
     Raises:
         ValueError: It has no such parameter, or is a generator.
     """
-    assert options.guard is not None
+    assert options.settings is not None
     assert options.idempotency_key is not None
     if inspect.isgeneratorfunction(kind) or inspect.isasyncgenfunction(kind):
         raise ValueError(f"idempotency_key= on {name!r}: a generator has no result to keep")
@@ -69,13 +62,15 @@ def keyed(fn: Callable[..., Any], kind: Any, options: Options, name: str) -> Cal
             f"idempotency_key={options.idempotency_key!r}: {name!r} has no parameter of that name that can be given "
             "by name"
         )
-    if options.guard.idempotency is None:
-        options.guard.idempotency = Idempotency()
-    layer = _Layer(fn, kind, options, options.guard.idempotency, name)
+    if options.settings.idempotency is None:
+        options.settings.idempotency = Idempotency()
+    layer = _Layer(fn, kind, options, options.settings.idempotency, name)
     return layer.run_async if inspect.iscoroutinefunction(kind) else layer.run
 
 
 class _Layer:
+    """The layer of one function."""
+
     def __init__(self, fn: Callable[..., Any], kind: Any, options: Options, settings: Idempotency, name: str) -> None:
         self.fn = fn
         self.kind = kind
@@ -136,7 +131,7 @@ class _Layer:
                 result.close()
                 self._tell(ticket.release())
                 cause = TypeError(f"{self.name!r} has a key and hands out a coroutine: make the tool async")
-                raise ticket.call.fail(replace(crash(cause), outcome="not_applied"))
+                raise fail(ticket.call, replace(crash(cause), outcome="not_applied"))
             self._tell(self._done(ticket, result))
             return result
 
@@ -158,29 +153,28 @@ class _Layer:
         given = str(self.options.idempotency_key)
         if bound.arguments[given] is None or isinstance(bound.arguments[given], FieldInfo):  # in process: its default
             return None
-        call.keyed = True
+        call.progress.takes_key()
         try:
             key = scope.key_text(bound.arguments[given])
         except ValueError as exc:
             problem = invalid_arguments([(given, scope.KEY_RULE)], exc)
         else:
             try:
-                hidden = scope.scoped(self.settings, call, self._tool(call), key)
+                hidden = scope.scoped(self.settings, _server(call), call.root.request.http, self._tool(call), key)
                 arguments = scope.arguments_digest(bound.arguments, self.without)
             except scope.NotAuthenticated as exc:
                 tell_once("idempotency_subject", str(exc))
-                problem = built_in(
+                problem = Problem(
                     "IDEMPOTENCY_UNAUTHENTICATED",
-                    "An idempotency key is accepted only from a caller that is signed in.",
+                    Safe("An idempotency key is accepted only from a caller that is signed in."),
                     exception=exc,
                     outcome="not_applied",
-                    constant=True,
                 )
             except Exception as exc:
                 problem = replace(crash(exc), outcome="not_applied")  # the body has not run
             else:
                 return self._unless_inside(call, Ticket(self.settings, call, hidden, arguments, self.options.timeout))
-        raise call.fail(problem)
+        raise fail(call, problem)
 
     def _tool(self, call: Call) -> tuple[str, ...]:
         """What the tool is called in the scope: as it is registered, of one that a host with a guard serves.
@@ -188,8 +182,8 @@ class _Layer:
         Raises:
             ValueError: It has only the name of its function, and shares that.
         """
-        if call.body is self.options.key:
-            return (call.target or call.tool,)  # where its function stands may change
+        if call.progress.body is self.options.key:
+            return (call.progress.target or call.tool,)  # where its function stands may change
         if len(self.there) > 1:
             raise ValueError(
                 f"several functions with an idempotency key are called {'.'.join(self.place)}: their keys cannot be "
@@ -199,14 +193,14 @@ class _Layer:
 
     def _unless_inside(self, call: Call, ticket: Ticket) -> Ticket:
         """The ticket, if the call that has the key is not the one that makes this call: it would wait for itself."""
-        if any(held.running and held.key == ticket.key for held in _held.get()):
-            raise call.fail(
-                built_in(
+        if any(other.running and other.key == ticket.key for other in held.get()):
+            raise fail(
+                call,
+                Problem(
                     "IDEMPOTENCY_KEY_IN_USE",
-                    "This call was made by the call that has the same idempotency key.",
+                    Safe("This call was made by the call that has the same idempotency key."),
                     outcome="not_applied",
-                    constant=True,
-                )
+                ),
             )
         return ticket
 
@@ -218,32 +212,31 @@ class _Layer:
             kept = record.read(found.record)
             problem = record.problem_in(kept) if ticket.is_repeated_by(kept) else None
             if problem is None and ticket.is_repeated_by(kept):
-                result = attempt(lambda: (record.result_in(self.kind, kept),), None)
+                result = look(lambda: (record.result_in(self.kind, kept),), None)
                 if result is not None:
-                    report_replayed(call, str(kept["request_id"]))
+                    log_replayed(call, str(kept["request_id"]))
                     return result[0]
                 problem = record.problem_in({**kept, **record.LOST})
             if problem is not None:
-                raise call.fail(problem)
-        raise call.fail(_refusal(ticket, found))
+                raise fail(call, problem)
+        raise fail(call, _refusal(ticket, found))
 
     # --- how the body ended ----------------------------------------------------------------------------------
 
     def _done(self, ticket: Ticket, result: Any) -> Coroutine[Any, Any, None]:
         """What tells the store what the body returned."""
-        return attempt(self._returned, None, ticket, result) or ticket.finish(record.LOST)
+        return shield(self._returned, None, ticket, result) or ticket.finish(record.LOST)
 
     def _after(self, ticket: Ticket, exc: BaseException) -> Coroutine[Any, Any, None]:
         """What tells the store what the body raised."""
-        return attempt(self._raised, None, ticket, exc) or ticket.finish({})
+        return shield(self._raised, None, ticket, exc) or ticket.finish({})
 
     def _returned(self, ticket: Ticket, result: Any) -> Coroutine[Any, Any, None]:
         call = ticket.call
-        if type(result).__name__ in _INPUT_REQUIRED:
+        if asks_the_client(result):
             return ticket.release()
-        problem = from_result(result)
-        if problem is None and call.body is self.options.key and call.guard.returned_errors == "convert":
-            problem = from_value(call.guard, call, result)
+        converts = call.progress.body is self.options.key and call.settings.returned_errors == "convert"
+        problem = problem_in(call, result) if converts else stated_problem(result)
         if problem is not None:
             return self._failed(ticket, problem)
         return ticket.finish(record.of_result(self.kind, result))
@@ -252,7 +245,9 @@ class _Layer:
         call = ticket.call
         if must_pass(exc):
             return ticket.finish({})
-        found = call.problem if call.said(exc) else resolve(exc, (*self.options.maps, *call.maps))
+        found = (
+            call.progress.problem if call.failed_with(exc) else resolve(exc, (*self.options.maps, *call.progress.maps))
+        )
         if isinstance(found, Problem):
             return self._failed(ticket, found)
         if found is None or (not found.untouched and protocol_outcome(call, found) != "not_applied"):
@@ -260,10 +255,15 @@ class _Layer:
         return ticket.release()
 
     def _failed(self, ticket: Ticket, problem: Problem) -> Coroutine[Any, Any, None]:
-        failure = ticket.call.failure_of(problem)
+        failure = failure_of(ticket.call, problem)
         if failure.outcome == "not_applied":
             return ticket.release()
         return ticket.finish(record.of_failure(failure, problem))
+
+
+def _server(call: Call) -> str:
+    """Return the name of the server that serves a call; empty if nothing tells it."""
+    return look(lambda: str(call.root.request.facts().get("server") or ""), "")
 
 
 def _asked(ticket: Ticket) -> concurrent.futures.Future[Entry | Exception]:
@@ -279,132 +279,29 @@ def _asked(ticket: Ticket) -> concurrent.futures.Future[Entry | Exception]:
 def _refusal(ticket: Ticket, found: Entry | Exception | None) -> Problem:
     """Why a call does not run that got no record it could repeat."""
     if not isinstance(found, Entry):
-        return built_in(
+        return Problem(
             "IDEMPOTENCY_STORE_UNAVAILABLE",
-            "The store of idempotency keys could not be reached, so the tool was not run.",
+            Safe("The store of idempotency keys could not be reached, so the tool was not run."),
             exception=found,
             outcome="not_applied",
             can_help=True,
-            constant=True,
         )
     kept = record.read(found.record)
     if kept and not ticket.is_repeated_by(kept):
-        return built_in(
+        return Problem(
             "IDEMPOTENCY_KEY_REUSED",
-            "This idempotency key was used for a call with other arguments.",
+            Safe("This idempotency key was used for a call with other arguments."),
             hint="Use a new key for a different call.",
             outcome="not_applied",
-            constant=True,
             first_request_id=str(kept.get("request_id", "")),
         )
     if found.state == "in_progress":
-        return built_in(
+        return Problem(
             "IDEMPOTENCY_KEY_IN_USE",
-            "Another call with this idempotency key has not finished yet.",
+            Safe("Another call with this idempotency key has not finished yet."),
             hint="Repeat this call with the same key and arguments to get its result.",
             outcome="not_applied",  # by this call
             can_help=True,
-            constant=True,
             first_request_id=str(kept.get("request_id", "")),
         )
     return record.unknown(str(kept.get("request_id", "")))
-
-
-class Ticket:
-    """One call's claim to a key. Its coroutines run on the store's loop."""
-
-    def __init__(self, settings: Idempotency, call: Call, key: str, arguments: str, limit: float | None) -> None:
-        self.store = settings.store
-        self.wait = settings.wait if limit is None else min(settings.wait, 0.9 * limit)
-        self.lease = settings.lease
-        self.call = call
-        self.key = key
-        self.begun = record.begun(arguments, call.root.request_id)
-        self.owner = secrets.token_hex(16)
-        self.running = False
-        self._gone = False
-        self._beat: asyncio.Task[None] | None = None
-
-    def __enter__(self) -> None:
-        self.running = True
-        self._before = _held.set((*_held.get(), self))
-
-    def __exit__(self, *exc: object) -> None:
-        self.running = False
-        with suppress(ValueError):
-            _held.reset(self._before)
-
-    @staticmethod
-    def claimed_by(found: Entry | Exception | None) -> bool:
-        """Whether the key is this call's now."""
-        return isinstance(found, Entry) and found.state == "claimed"
-
-    def is_repeated_by(self, kept: dict[str, Any]) -> bool:
-        """Whether a record is of a call with the same arguments."""
-        return bool(kept.get("arguments") == self.begun["arguments"])
-
-    async def acquire(self) -> Entry | Exception:
-        """Claim the key, or wait for the call that has it; what there is then, or why nobody knows."""
-        ends = asyncio.get_running_loop().time() + self.wait
-        pause = FIRST_PAUSE
-        while True:
-            try:
-                found: Entry = await self._ask(
-                    self.store.claim(self.key, self.owner, record.packed(self.begun), self.lease)
-                )
-            except Exception as exc:
-                self._late = asyncio.create_task(self._release_quietly())  # it may have got there
-                return exc
-            if found.state == "claimed":
-                self._beat = asyncio.create_task(self._renew())
-                if self._gone:
-                    await self.release()
-                return found
-            left = ends - asyncio.get_running_loop().time()
-            waits = found.state == "in_progress" and self.is_repeated_by(record.read(found.record))
-            if not waits or left <= 0 or self._gone:
-                return found
-            await asyncio.sleep(min(pause, left))
-            pause = min(pause * 1.5, LONGEST_PAUSE)
-
-    def leave(self) -> None:
-        """Give the key back, now or once it is claimed: the caller has gone."""
-        self._gone = True
-        loop.submit(self._give_back())
-
-    async def _give_back(self) -> None:
-        if self._beat is not None:
-            await self.release()
-
-    async def finish(self, ended: Mapping[str, Any]) -> None:
-        """Make the key done; without more than who and what, for an unknown outcome."""
-        await self._end(self.store.finish(self.key, self.owner, record.packed({**self.begun, **ended})))
-
-    async def release(self) -> None:
-        """Make the key free."""
-        await self._end(self.store.release(self.key, self.owner))
-
-    async def _end(self, asked: Coroutine[Any, Any, None]) -> None:
-        if self._beat is not None:
-            self._beat.cancel()
-        try:
-            await self._ask(asked)
-        except Exception:
-            tell_once(
-                "idempotency_store",
-                "the store of idempotency keys did not take how a call ended; its key reads as unknown from now on",
-            )
-
-    async def _release_quietly(self) -> None:
-        with suppress(Exception):
-            await self._ask(self.store.release(self.key, self.owner))
-
-    async def _renew(self) -> None:
-        while True:
-            await asyncio.sleep(self.lease / 3)
-            with suppress(Exception):  # it is tried again, and the end of the call tells
-                await self._ask(self.store.renew(self.key, self.owner, self.lease))
-
-    @staticmethod
-    async def _ask(asked: Coroutine[Any, Any, Any]) -> Any:
-        return await asyncio.wait_for(asked, STORE_LIMIT)

@@ -3,61 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from iserror.errors.problem import ProtocolProblem
 from iserror.layers.call import Call
-from iserror.layers.report import report_protocol
+from iserror.layers.report import log_protocol_error
 from iserror.redact import redact
 from iserror.redact.speech import safe_line
 from iserror.support.jsonrpc import (
     FAILURE_KEY,
+    HEADER_MISMATCH,
     INTERNAL_ERROR,
     MAX_DATA,
     MISSING_CLIENT_CAPABILITY,
     REQUEST_ID_KEY,
+    RESOURCE_NOT_FOUND,
     STATELESS_REVISION,
+    UNSUPPORTED_VERSION,
     URL_ELICITATION_REQUIRED,
     json_size,
 )
+from iserror.support.sdk import protocol_error_like
 
 
-def protocol_parts(call: Call, problem: ProtocolProblem) -> tuple[int, str, Any]:
-    """Report a JSON-RPC error and return its code, message and data as they may leave."""
-    code = allowed_code(problem.code, call.protocol_version)
+class WireError(NamedTuple):
+    """A JSON-RPC error as it may leave."""
+
+    code: int
+    message: str
+    data: Any
+
+
+def wire_error(call: Call, problem: ProtocolProblem) -> WireError:
+    """Return code, message and data of a JSON-RPC error as they may leave."""
+    code = allowed_code(problem.code, call.request.protocol_version)
     if problem.untouched and code == problem.code and _is_in_shape(code, problem.data):
-        return code, problem.message, problem.data  # control flow, no failure: nothing to report
-    if code != problem.code:
-        report_protocol(call, problem, level="error")
+        return WireError(code, problem.message, problem.data)
+    return WireError(code, safe_line(problem.message, empty="The request failed."), safe_data(call, problem))
+
+
+def report_wire_error(call: Call, problem: ProtocolProblem, sent: WireError) -> None:
+    """Log a JSON-RPC error. A code that had to be replaced is an error of the server's; control flow isn't logged."""
+    if sent.code != problem.code:
+        log_protocol_error(call, problem, level="error")
     elif not problem.untouched:
-        report_protocol(call, problem)
-    message = safe_line(problem.message, empty="The request failed.")
-    return code, message, safe_data(call, problem)
+        log_protocol_error(call, problem)
+
+
+def protocol_exception(call: Call, problem: ProtocolProblem) -> BaseException:
+    """Report a protocol error of a call that no server guards, and return the SDK's exception that may leave it."""
+    sent = wire_error(call, problem)
+    report_wire_error(call, problem, sent)
+    if problem.untouched and sent.code == problem.code:
+        return problem.exception
+    return protocol_error_like(problem.exception, *sent)
 
 
 def allowed_code(code: int, version: str | None) -> int:
-    """The code, or -32603 where the specification forbids to emit it.
+    """Return the code, or -32603 where the specification forbids to emit it.
 
-    Source: specification 2026-07-28, basic protocol, error codes: -32020 to -32099 carry only what it
-    defines, and -32002 and -32042 are retired by that revision.
+    Source: specification 2026-07-28, basic protocol, error codes. -32020 to -32099 carry only what it defines, and
+    that revision retires -32002 and -32042.
     """
-    if -32099 <= code <= -32020 and code not in (-32020, -32021, -32022, -32042):
+    if -32099 <= code <= -32020 and code not in _SHAPES:
         return INTERNAL_ERROR
-    if code in (-32002, -32042) and version is not None and version >= STATELESS_REVISION:
+    retired = code in (RESOURCE_NOT_FOUND, URL_ELICITATION_REQUIRED)
+    if retired and version is not None and version >= STATELESS_REVISION:
         return INTERNAL_ERROR
     return code
 
 
 _SHAPES: Final[Mapping[int, Mapping[str, type]]] = {
+    HEADER_MISMATCH: {},
     MISSING_CLIENT_CAPABILITY: {"requiredCapabilities": dict},
+    UNSUPPORTED_VERSION: {"supported": list, "requested": str},
     URL_ELICITATION_REQUIRED: {"elicitations": list},
-    -32022: {"supported": list, "requested": str},
-    -32020: {},
 }
+"""The keys and types of `data`, by the codes for which the specification defines it."""
 
 
 def _is_in_shape(code: int, data: Any) -> bool:
-    """Whether data of a code that the specification defines has the shape that it gives."""
+    """Return True if data of a code that the specification defines has the shape that it gives."""
     shape = _SHAPES.get(code)
     if shape is None or json_size(data) > MAX_DATA * 4:
         return False
@@ -67,7 +93,7 @@ def _is_in_shape(code: int, data: Any) -> bool:
 
 
 def safe_data(call: Call, problem: ProtocolProblem) -> Any:
-    """`data` redacted, bounded, JSON-safe, with the request id where it is absent or an object."""
+    """Return `data` redacted, bounded and JSON-safe, with the request id where it is absent or an object."""
     if problem.data is not None and _is_in_shape(problem.code, problem.data):
         return problem.data
     ids: dict[str, Any] = {REQUEST_ID_KEY: call.request_id}
@@ -79,17 +105,3 @@ def safe_data(call: Call, problem: ProtocolProblem) -> Any:
     if json_size(data) > MAX_DATA:
         return ids
     return {**data, **ids} if isinstance(data, dict) else data
-
-
-def sanitized(call: Call, problem: ProtocolProblem) -> BaseException:
-    """The author's protocol error as it may leave a tool that no server guards: the SDK's own class, cleaned."""
-    exc = problem.exception
-    code, message, data = protocol_parts(call, problem)
-    if problem.untouched and code == problem.code:
-        return exc
-    for cls in type(exc).__mro__:
-        if cls.__name__ == "MCPError":
-            return cls(code, message, data)  # type: ignore[no-any-return]
-        if cls.__name__ == "McpError":
-            return cls(type(exc.error)(code=code, message=message, data=data))  # type: ignore[no-any-return, attr-defined]
-    return exc

@@ -1,108 +1,122 @@
-"""What the operator gets of a failed call: one line, the hook, the span's status. Never fails."""
+"""What the operator gets of a call: its line in the log, the hook, the span's status.
+
+Each function here writes a line, and none of them raises.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from iserror.errors.failure import Failure
-from iserror.errors.problem import Problem, ProtocolProblem, built_in
-from iserror.errors.returned import text_of_value
+from iserror.errors.problem import Problem, ProtocolProblem
+from iserror.errors.toolfailure import came_from
 from iserror.errors.vocabulary import BUILT_IN, Outcome, default_outcome
 from iserror.layers.call import Call
-from iserror.layers.cancel import must_pass
 from iserror.logs.emit import emit
 from iserror.logs.excinfo import described
 from iserror.logs.record import SCHEMA_VERSION
 from iserror.logs.redaction import log_text, redacted
 from iserror.logs.sink import tell_once
 from iserror.redact.speech import log_name
-from iserror.support.look import attempt
+from iserror.support.causes import MAX_CHAIN, leaves
+from iserror.support.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
+from iserror.support.look import look, shield
 from iserror.support.otel import mark_span
 
-if TYPE_CHECKING:
-    from iserror.guard import ToolErrors
-
-# JSON-RPC's own codes in gRPC's words.
 _CATEGORIES: Final = {
     -32600: "invalid_argument",
     -32601: "unimplemented",
-    -32602: "invalid_argument",
-    -32603: "internal",
+    INVALID_PARAMS: "invalid_argument",
+    INTERNAL_ERROR: "internal",
 }
+"""JSON-RPC's own codes in gRPC's words."""
 
 
 def report(call: Call, *, handled: str | None = None) -> None:
-    """Log the call's failure, call the hook, mark the span.
+    """Log what a call failed with, call the hook, mark the span.
 
     Args:
-        call: A call whose `problem` and `failure` are set.
-        handled: Why the client does not see this failure (`retried`, `recovered`, `cancelled`), if so.
+        call: A call that `fails` was said of; any other is left alone.
+        handled: Why the client doesn't see this failure (`retried`, `recovered`, `cancelled`), if so.
     """
-    problem, failure = call.problem, call.failure
+    shield(_report, None, call, handled)
+
+
+def _report(call: Call, handled: str | None) -> None:
+    problem, failure = call.progress.problem, call.progress.failure
     if not isinstance(problem, Problem) or failure is None:
         return
-    call.root.told(problem)
+    _drop_kept(call.root, problem)
     final = handled is None and call.parent is None
     if final:
-        call.tell_kept()
-    _report(call, "tool_failed", problem, failure, final=final, handled=handled)
+        report_kept(call)
+    _log_failure(call, "tool_failed", problem, failure, final=final, handled=handled)
     if not handled:
         mark_span(failure.code, call.request_id)
 
 
 def report_item(call: Call, problem: Problem, failure: Failure, item_id: object) -> None:
     """Log the failure of one item of a call that goes on, and call the hook. The call's end is another line."""
-    call.root.told(problem)
-    _report(call, "item_failed", problem, failure, item=log_text(attempt(str, "", item_id)))
+    shield(_report_item, None, call, problem, failure, item_id)
 
 
-def _report(call: Call, event: str, problem: Problem, failure: Failure, *, final: bool = False, **more: Any) -> None:
+def _report_item(call: Call, problem: Problem, failure: Failure, item_id: object) -> None:
+    _drop_kept(call.root, problem)
+    _log_failure(call, "item_failed", problem, failure, item=log_text(look(str, "", item_id)))
+
+
+def _log_failure(
+    call: Call, event: str, problem: Problem, failure: Failure, *, final: bool = False, **more: Any
+) -> None:
     upstream = problem.envelope.request_id if problem.envelope is not None else None
-    line = _line(
-        call,
-        problem.exception,
-        code=failure.code,
-        category=failure.category,
-        retryable=failure.retryable,
-        outcome=failure.outcome,
-        mapped=problem.mapped,
-        fields=list(problem.fields) or None,
-        upstream_request_id=upstream if upstream != call.request_id else None,
-        first_request_id=problem.first_request_id,
+    said = {
+        "code": failure.code,
+        "category": failure.category,
+        "retryable": failure.retryable,
+        "outcome": failure.outcome,
+        "mapped": problem.mapped,
+        "fields": list(problem.fields) or None,
+        "upstream_request_id": upstream if upstream != call.request_id else None,
+        "first_request_id": problem.first_request_id,
         **more,
-    )
+    }
+    # What failed, at least, where nothing more can be told of the call.
+    least = {"schema_version": SCHEMA_VERSION, "request_id": call.request_id, **_present(said)}
+    line = shield(lambda: _line(call, problem.exception, **said), least)
     if problem.refused:
         _hide_arguments(line, failure)
     emit("error" if problem.is_crash else problem.level, event, line, call, final=final)
-    hook = call.guard.on_error
+    hook = call.settings.on_error
     if hook is not None and (problem.exception is not None or problem.first_request_id is None):
         exception = problem.exception if problem.exception is not None else Exception(failure.text)
-        if attempt(lambda: (hook(exception, failure),), None) is None:
+        if look(lambda: (hook(exception, failure),), None) is None:
             tell_once("on_error", "the on_error hook raised; results are not affected")
+
+
+def protocol_outcome(call: Call, problem: ProtocolProblem) -> Outcome:
+    """Return what a JSON-RPC error means for the side effect of the tool that it ended."""
+    return "not_applied" if call.effect == "read" else default_outcome(_protocol_category(problem))
 
 
 def _protocol_category(problem: ProtocolProblem) -> str:
     return BUILT_IN.get(problem.name or "") or _CATEGORIES.get(problem.code, "unknown")
 
 
-def protocol_outcome(call: Call, problem: ProtocolProblem) -> Outcome:
-    """What a JSON-RPC error means for the side effect of the tool that it ended."""
-    return "not_applied" if call.effect == "read" else default_outcome(_protocol_category(problem))
+def log_protocol_error(call: Call, problem: ProtocolProblem, *, level: str = "warning") -> None:
+    """Log an error that leaves as a JSON-RPC error, and mark the span."""
+    shield(_log_protocol_error, None, call, problem, level)
 
 
-def report_protocol(call: Call, problem: ProtocolProblem, *, level: str = "warning") -> None:
-    """Log an error that leaves as a JSON-RPC error."""
-    refused = call.problem
+def _log_protocol_error(call: Call, problem: ProtocolProblem, level: str) -> None:
+    refused = call.progress.problem
     fields = refused.fields if isinstance(refused, Problem) else ()
-    category = _protocol_category(problem)
     line = _line(
         call,
         problem.exception,
         jsonrpc_error_code=problem.code,
         code=problem.name or str(problem.code),
-        category=category,
+        category=_protocol_category(problem),
         retryable=False,
         outcome=protocol_outcome(call, problem),
         mapped=False,
@@ -110,53 +124,91 @@ def report_protocol(call: Call, problem: ProtocolProblem, *, level: str = "warni
     )
     if problem.failure is not None:
         _hide_arguments(line, problem.failure)
-    call.tell_kept()
+    report_kept(call)
     emit(level, "protocol_error", line, call, final=call.parent is None)
     mark_span(problem.name or str(problem.code), call.request_id)
 
 
 def _hide_arguments(line: dict[str, Any], failure: Failure) -> None:
-    """Of arguments that do not fit, the log has the safe words too: a location may be a key of the caller's."""
+    """Put the safe words for the exception's: a location of arguments that don't fit may be a key of the caller's."""
     if "exception" in line:
         line["exception"][0]["message"] = failure.message
 
 
-def report_cancelled(call: Call) -> None:
-    """Log that a call ended because its caller gave it up: no failure, and no answer."""
-    call.tell_kept()
-    emit("info", "tool_cancelled", _line(call), call, final=call.parent is None)
+# --- nested calls --------------------------------------------------------------------------------------------
 
 
-def report_given_up(call: Call, exc: BaseException) -> None:
-    """Log that a call which no client made was cancelled; an interrupt says nothing about it."""
-    if must_pass(exc) and not isinstance(exc, (KeyboardInterrupt, GeneratorExit)):
-        report_cancelled(call)
+def report_or_keep(call: Call) -> None:
+    """Report a failed call, or leave that to the call that it is nested in, which may fail with it."""
+    root = call.root
+    # A task that outlives the call in which it was started has no call above it that would report.
+    if root is call or root.progress.closed:
+        report(call)
+    elif isinstance(call.progress.problem, Problem):
+        root.kept = root.kept or {}
+        root.kept[id(call.progress.problem.exception)] = call
 
 
-def report_started(call: Call) -> None:
-    """Log that a call begins; only with `ToolErrors(calls=True)`."""
-    emit("debug", "tool_started", {key: value for key, value in _line(call).items() if key != "duration_ms"}, call)
+def report_kept(call: Call) -> None:
+    """Report the failures of nested calls that the call went on without."""
+    if call.kept:
+        kept, call.kept = call.kept, None
+        for nested in kept.values():
+            report(nested, handled="recovered")
 
 
-def report_finished(call: Call) -> None:
-    """Log that a call ended well; only with `ToolErrors(calls=True)`."""
-    call.tell_kept()
-    emit("debug", "tool_finished", _line(call), call, final=call.parent is None)
+def _drop_kept(root: Call, problem: Problem) -> None:
+    """Drop the nested failures that a failure came from: they are not reported again."""
+    if not root.kept or problem.exception is None:
+        return
+    for leaf in leaves(problem.exception):
+        link: BaseException | None = leaf
+        for _ in range(MAX_CHAIN):
+            if link is None:
+                break
+            root.kept.pop(id(link), None)
+            link = came_from(link)[0]
 
 
-def report_returned(call: Call) -> None:
+# --- calls that did not fail ---------------------------------------------------------------------------------
+
+
+def log_cancelled(call: Call) -> None:
+    """Log that a call ended because its caller gave it up: this isn't a failure, and no answer is due."""
+    report_kept(call)
+    shield(lambda: emit("info", "tool_cancelled", _line(call), call, final=call.parent is None), None)
+
+
+def log_started(call: Call) -> None:
+    """Log that a call begins, if `ToolErrors(calls=True)` asked for that."""
+    if call.settings.calls:
+        shield(lambda: emit("debug", "tool_started", _without(_line(call), "duration_ms"), call), None)
+
+
+def log_finished(call: Call) -> None:
+    """Log that a call ended well, if `ToolErrors(calls=True)` asked for that."""
+    if call.settings.calls:
+        report_kept(call)
+        shield(lambda: emit("debug", "tool_finished", _line(call), call, final=call.parent is None), None)
+
+
+def log_returned_error(call: Call) -> None:
     """Log that a tool's success reads like an error: its author should raise instead."""
-    emit("warning", "error_returned", _line(call), call)
+    shield(lambda: emit("warning", "error_returned", _line(call), call), None)
 
 
-def report_replayed(call: Call, first_request_id: str) -> None:
+def log_replayed(call: Call, first_request_id: str) -> None:
     """Log that a call ran nothing and got the result of an earlier one with its idempotency key."""
-    emit("info", "idempotent_replay", _line(call, first_request_id=first_request_id), call)
+    shield(lambda: emit("info", "idempotent_replay", _line(call, first_request_id=first_request_id), call), None)
+
+
+def _without(line: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in line.items() if name != key}
 
 
 def _line(call: Call, exc: BaseException | None = None, **more: Any) -> dict[str, Any]:
-    """The fields of a line; what is None is left out. The exception comes last, where it is out of the eye's way."""
-    arguments = call.arguments
+    """Return the fields of a line without those that are None. The exception comes last: it is long."""
+    request = call.request
     line: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "server": None,
@@ -164,31 +216,18 @@ def _line(call: Call, exc: BaseException | None = None, **more: Any) -> dict[str
         "request_id": call.request_id,
         "trace_id": call.trace_id,
         "jsonrpc_id": call.jsonrpc_id,
-        "protocol_version": call.protocol_version,
-        **attempt(call.facts, {}),
+        "protocol_version": request.protocol_version,
+        **look(request.facts, {}),
         "duration_ms": round((time.perf_counter_ns() - call.started) / 1e6, 3),
         "fingerprint": call.fingerprint,
     }
-    if call.guard.log_arguments and arguments is not None and "item" not in more:  # not once an item
-        line["arguments"] = redacted(dict(arguments))
+    if call.settings.log_arguments and request.arguments is not None and "item" not in more:  # not once per item
+        line["arguments"] = redacted(dict(request.arguments))
     line.update(more)
     if exc is not None:
         line["exception"] = described(exc)
+    return _present(line)
+
+
+def _present(line: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in line.items() if value is not None}
-
-
-Hook = Callable[[BaseException, Failure], object]
-
-
-def from_value(guard: ToolErrors, call: Call, value: Any) -> Problem | None:
-    """The problem that a success reads like, if the guard converts such; otherwise it is only told."""
-    says_error = attempt(lambda: bool(guard.is_returned_error(value)), None)
-    if says_error is None:
-        tell_once("is_returned_error", "is_returned_error raised; the value counts as a success")
-    if not says_error:
-        return None
-    problem = built_in("RETURNED_ERROR", text_of_value(value), outcome="unknown")
-    if guard.returned_errors == "convert":
-        return problem
-    report_returned(call)
-    return None

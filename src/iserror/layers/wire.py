@@ -1,7 +1,9 @@
-"""The outermost layer of a served call: what ended it, in which channel the answer goes, and in what form.
+"""The outermost layer of a served call: what ended it, in which channel the answer leaves, and in what form.
 
-Hosts differ in how a call reaches this layer (`iserror.hosts`); what is said is decided here, so that the same
-failure gives the same bytes on each.
+Hosts differ in how a call reaches this layer (`iserror.hosts`). What is said is decided here, so that the same failure
+gives the same bytes on each. A failure passes these steps: a function raises (`run`), `resolve` finds what that means,
+`say` puts it into words, the host carries it here, `settle` chooses the channel, `report` writes the line, and the
+adapter's `error_result` gives it the host's form.
 """
 
 from __future__ import annotations
@@ -9,70 +11,62 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import anyio.lowlevel
 
-from iserror.errors import returned
 from iserror.errors.failure import Failure
 from iserror.errors.partial import PartialResult
-from iserror.errors.problem import Problem, ProtocolProblem, built_in, crash
+from iserror.errors.problem import Problem, ProtocolProblem, crash
 from iserror.errors.resolve import resolve
-from iserror.errors.returned import redacted_meta
+from iserror.errors.returned import problem_of_result, redacted_meta
 from iserror.layers.call import Call
-from iserror.layers.cancel import cancelled_by_scope, must_pass, task_now
-from iserror.layers.protocol import protocol_parts
-from iserror.layers.report import report, report_cancelled, report_finished
+from iserror.layers.cancel import cancelled_by_scope, may_pass, must_pass, task_now
+from iserror.layers.lifecycle import Scope, fail
+from iserror.layers.protocol import report_wire_error, wire_error
+from iserror.layers.report import log_cancelled, log_finished, report
+from iserror.layers.toolhost import WireHost
 from iserror.logs.chain import State
 from iserror.logs.configure import reinstall
-from iserror.redact import clean_line
 from iserror.redact.speech import MAX_MESSAGE, safe_line, safe_name
-from iserror.support.jsonrpc import FAILURE_KEY, INVALID_PARAMS, RESULT_REVISION, TOOL_FAILURE_KEY
-from iserror.support.look import attempt
+from iserror.redact.text import clean_line
+from iserror.support.jsonrpc import (
+    FAILURE_KEY,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    REQUEST_ID_KEY,
+    RESULT_REVISION,
+    TOOL_FAILURE_KEY,
+)
+from iserror.support.look import shield
 from iserror.support.sdk import protocol_error_data, raised_by_sdk, validated_by_host
 
 R = TypeVar("R")
 
-
-_UNSETTLED: Final = object()
-
-
-class WireHost(Protocol):
-    """What a host's adapter knows and this layer does not."""
-
-    def error_parts(self, result: Any) -> tuple[list[str], object] | None:
-        """Texts and `_meta` of an error result; None for anything else."""
-
-    def error_result(self, call: Call, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any]) -> Any:
-        """The host's own error result."""
-
-    def led(self, result: Any, line: Callable[[object, str], str | None]) -> Any:
-        """A success with a line before its text, if `line` gives one for its structured content and first text.
-
-        The result itself stays as it is: a cache of a middleware may hold it.
-        """
-
-    def protocol_error(self, code: int, message: str, data: Any) -> Any:
-        """The exception that the host sends as this JSON-RPC error."""
-
-    def is_unknown_tool(self, exc: BaseException) -> bool:
-        """Whether this is the host's way of saying that there is no such tool for this caller."""
+_FAULT: Final = object()
 
 
 async def serve(host: WireHost, call: Call, invoke: Callable[[], Awaitable[R]]) -> R | Any:
-    """Run a served call in its own scope and return the result, ours or the host's.
+    """Run a served call in its own scope.
+
+    Args:
+        host: The forms that the host sends.
+        call: The call, not yet entered.
+        invoke: Runs what the host has for it.
+
+    Returns:
+        The result: the host's own, or the error result that stands for a failure.
 
     Raises:
-        Exception: The host's protocol error, or what has to pass (cancellation, the SDK's own errors).
+        Exception: The host's protocol error, or what has to propagate (cancellation, the SDK's own errors).
     """
     if State.reinstall_due:  # an HTTP server configures logging after everything else
         State.reinstall_due = False
-        attempt(reinstall, None)
+        shield(reinstall, None)
     result: Any = None
     ended: BaseException | None = None
-    call.awaiting = True
-    call.served_by = task_now()
-    call.enter()
+    call.progress.served(task_now())
+    scope = Scope(call)
     try:
         try:
             result = await invoke()
@@ -82,47 +76,148 @@ async def serve(host: WireHost, call: Call, invoke: Callable[[], Awaitable[R]]) 
                 await anyio.lowlevel.checkpoint()
         except BaseException as exc:
             ended = exc
-        settled = attempt(_settle, _UNSETTLED, host, call, result, ended)
-        if settled is _UNSETTLED:
-            # The guard never fails: whatever went wrong in it makes the call a crash like any other.
-            settled = answer(host, call, crash(ended or RuntimeError("the call could not be settled")))
+        answer = shield(_answer, _FAULT, host, call, result, ended)
+        if answer is _FAULT:
+            answer = _answer_of_fault(host, call, result, ended)
     finally:
-        call.leave()
+        scope.leave()
         ended = None
-    if isinstance(settled, BaseException):
+    if isinstance(answer, BaseException):
         try:
-            raise settled
+            raise answer
         finally:
-            del settled
-    return settled
+            del answer
+    return answer
 
 
-def _settle(host: WireHost, call: Call, result: Any, ended: BaseException | None) -> Any:
+def _answer(host: WireHost, call: Call, result: Any, ended: BaseException | None) -> Any:
+    """Return what the host sends, or the exception to raise."""
     if ended is not None and must_pass(ended):
         report(call, handled="cancelled")
-        report_cancelled(call)
+        log_cancelled(call)
         return ended
-    parts = host.error_parts(result) if ended is None else None
-    if ended is None and parts is None:
-        if call.problem is not None:
-            # A middleware answered in the failure's place. The client has a result; the operator has the line.
+    error = host.error_in(result) if ended is None else None
+    if ended is None and error is None:
+        if call.progress.problem is not None:
+            # A middleware answered instead. The client has a result; the operator has the line.
             report(call, handled="recovered")
-        if call.guard.calls:
-            report_finished(call)
-        return attempt(host.led, result, result, lambda structured, text: _lead(call, structured, text))
-    problem = call.problem or _outside_the_tool(host, call, parts, ended)
+        log_finished(call)
+        return shield(host.led, result, result, lambda structured, text: _lead(call, structured, text))
+    problem = call.progress.problem or _outside_the_tool(host, call, error, ended)
     if problem is None:
         return ended if ended is not None else result
-    return answer(host, call, problem)
+    return _failure(host, call, settle(call, problem))
+
+
+def _answer_of_fault(host: WireHost, call: Call, result: Any, ended: BaseException | None) -> Any:
+    """Return an answer although a step of ours failed.
+
+    What has to propagate still does, a success stays one, and a failure that has been said stays that. Anything else
+    is a crash.
+    """
+    progress = call.progress
+    if ended is not None and may_pass(ended):
+        return ended
+    if ended is None and progress.finished and progress.problem is None and progress.escaped is None:
+        return result
+    if progress.failure is None or not isinstance(progress.problem, Problem):
+        fail(call, crash(ended or RuntimeError("the call could not be settled")))
+    answer = shield(lambda: _failure(host, call, progress.problem), _FAULT)
+    return _last_resort(host, call) if answer is _FAULT else answer
+
+
+def _last_resort(host: WireHost, call: Call) -> Any:
+    """Return the exception that says no more than that the request failed: the host's form couldn't be made."""
+    data = {REQUEST_ID_KEY: call.request_id}
+    # Without that either, the host makes its own error of this one.
+    unmade = RuntimeError("The request failed.")
+    return shield(host.protocol_error, unmade, INTERNAL_ERROR, "The request failed.", data)
+
+
+def settle(call: Call, problem: Problem | ProtocolProblem) -> Problem | ProtocolProblem:
+    """Choose the channel of a failure: a `Problem` leaves as a result, a `ProtocolProblem` as a JSON-RPC error."""
+    if isinstance(problem, ProtocolProblem):
+        return problem
+    if call.progress.problem is not problem or call.progress.failure is None:
+        fail(call, problem)
+    if not problem.refused or not _arguments_are_protocol(call):
+        return problem
+    failure = call.progress.failure
+    assert failure is not None
+    message = safe_line(f"Invalid arguments for tool {failure.tool}: {failure.message}")
+    cause = problem.exception or ValueError(message)
+    return ProtocolProblem(cause, INVALID_PARAMS, message, name=failure.code, failure=failure)
+
+
+def _arguments_are_protocol(call: Call) -> bool:
+    setting, version = call.settings.invalid_arguments, call.request.protocol_version
+    if setting != "auto":
+        return setting == "protocol"
+    return version is not None and version < RESULT_REVISION
+
+
+def _failure(host: WireHost, call: Call, problem: Problem | ProtocolProblem | None) -> Any:
+    """Report a failure, and return it in the host's form."""
+    assert problem is not None
+    if isinstance(problem, ProtocolProblem):
+        sent = wire_error(call, problem)
+        report_wire_error(call, problem, sent)
+        return host.protocol_error(*sent)
+    failure = call.progress.failure
+    assert failure is not None
+    report(call)
+    # It is reported: whatever fails from here on must not make another failure of it.
+    answer = shield(_error_result, _FAULT, host, call, problem, failure)
+    return _last_resort(host, call) if answer is _FAULT else answer
+
+
+def _error_result(host: WireHost, call: Call, problem: Problem, failure: Failure) -> Any:
+    envelope = failure.to_wire()
+    meta = shield(redacted_meta, {}, problem.meta)
+    meta[FAILURE_KEY] = envelope
+    if call.settings.tool_failure_meta and TOOL_FAILURE_KEY not in meta:
+        meta[TOOL_FAILURE_KEY] = draft_tool_failure(failure)
+    setting = call.settings.structured
+    structured = setting == "always" or (setting == "auto" and call.progress.output_schema is None)
+    version = call.request.protocol_version
+    return host.error_result(failure.text, dict(envelope) if structured else None, meta, version)
+
+
+def _outside_the_tool(
+    host: WireHost, call: Call, error: tuple[list[str], object] | None, ended: BaseException | None
+) -> Problem | ProtocolProblem | None:
+    """Return the problem of a call that ended badly although no tool failed; None leaves the host's answer as it is."""
+    progress = call.progress
+    exc = progress.missing or progress.escaped or ended
+    if exc is None:
+        return problem_of_result(*(error or ([], None)))
+    if host.is_unknown_tool(exc):
+        return _unknown_tool(call, exc)
+    if progress.escaped is None and (validated_by_host(exc) or (protocol_error_data(exc) and raised_by_sdk(exc))):
+        # Malformed requests, protocol state: the SDK's own answer to the host.
+        return None
+    problem = resolve(exc, progress.maps)
+    if progress.finished and isinstance(problem, Problem) and not problem.declared:
+        # The body ran to its end before something else failed: it can't be said that nothing was applied.
+        return replace(problem, outcome="applied")
+    return problem
+
+
+def _unknown_tool(call: Call, exc: BaseException) -> Problem | ProtocolProblem:
+    """Return the problem of a tool that doesn't exist, or that this caller may not see: both look the same."""
+    message = f"Unknown tool: {safe_name(call.tool)}"
+    if call.settings.unknown_tool == "result":
+        return Problem("UNKNOWN_TOOL", message, exception=exc, outcome="not_applied")
+    return ProtocolProblem(exc, INVALID_PARAMS, message, name="UNKNOWN_TOOL")
 
 
 def _lead(call: Call, structured: object, text: str) -> str | None:
-    """The line that goes before the text of a success that is a partial result; None before any other.
+    """Return the line that goes before the text of a partial result; None before any other success.
 
     Structured content tells what the result is, wherever it comes from (a cache, a proxied server). Without it, the
     text has to be what the tool returned in this call, or the beginning of that.
     """
-    summary: object = call.incomplete
+    summary: object = call.progress.incomplete
     if isinstance(structured, Mapping):
         incomplete = structured.get("complete") is False and structured.keys() >= PartialResult.model_fields.keys()
         summary = structured["summary"] if incomplete else None
@@ -132,74 +227,12 @@ def _lead(call: Call, structured: object, text: str) -> str | None:
     return line if line and not text.startswith(line) else None
 
 
-def _outside_the_tool(
-    host: WireHost, call: Call, parts: tuple[list[str], object] | None, ended: BaseException | None
-) -> Problem | ProtocolProblem | None:
-    """The call ended badly and no tool failed: the host or a middleware did. None leaves it as it is."""
-    exc = call.missing or call.escaped or ended
-    if exc is None:
-        return returned.from_parts(*(parts or ([], None)))
-    if host.is_unknown_tool(exc):
-        return unknown_tool(call, exc)
-    if call.escaped is None and (validated_by_host(exc) or (protocol_error_data(exc) and raised_by_sdk(exc))):
-        # Malformed requests, protocol state: the SDK's own answer to the host.
-        return None
-    problem = resolve(exc, call.maps)
-    if call.returned and isinstance(problem, Problem) and not problem.declared:
-        # The body ran to its end before something else failed: it cannot be said that nothing was applied.
-        return replace(problem, outcome="applied")
-    return problem
-
-
-def unknown_tool(call: Call, exc: BaseException | None) -> Problem | ProtocolProblem:
-    """There is no such tool, or none that this caller may see; both look the same."""
-    message = f"Unknown tool: {safe_name(call.tool)}"
-    if call.guard.unknown_tool == "result":
-        return built_in("UNKNOWN_TOOL", message, exception=exc, outcome="not_applied")
-    return ProtocolProblem(exc or LookupError(message), INVALID_PARAMS, message, name="UNKNOWN_TOOL")
-
-
-def answer(host: WireHost, call: Call, problem: Problem | ProtocolProblem) -> Any:
-    """Report the problem and make the host's result of it, or the exception that is its JSON-RPC error."""
-    if isinstance(problem, Problem):
-        if call.problem is not problem or call.failure is None:
-            call.fail(problem)
-        failure = call.failure
-        assert failure is not None
-        if not problem.refused or not _arguments_are_protocol(call):
-            report(call)
-            return _result(host, call, problem, failure)
-        message = safe_line(f"Invalid arguments for tool {failure.tool}: {failure.message}")
-        problem = ProtocolProblem(
-            problem.exception or ValueError(message), INVALID_PARAMS, message, name=failure.code, failure=failure
-        )
-    return host.protocol_error(*protocol_parts(call, problem))
-
-
-def _arguments_are_protocol(call: Call) -> bool:
-    setting = call.guard.invalid_arguments
-    if setting != "auto":
-        return setting == "protocol"
-    return call.protocol_version is not None and call.protocol_version < RESULT_REVISION
-
-
-def _result(host: WireHost, call: Call, problem: Problem, failure: Failure) -> Any:
-    envelope = failure.to_wire()
-    meta = redacted_meta(problem.meta)
-    meta[FAILURE_KEY] = envelope
-    if call.guard.tool_failure_meta and TOOL_FAILURE_KEY not in meta:
-        meta[TOOL_FAILURE_KEY] = draft_tool_failure(failure)
-    setting = call.guard.structured
-    structured = setting == "always" or (setting == "auto" and call.output_schema is None)
-    return host.error_result(call, failure.text, dict(envelope) if structured else None, meta)
-
-
 _GOVERNANCE: Final = frozenset({"unauthenticated", "permission_denied"})
 _RELIABILITY: Final = frozenset({"unavailable", "deadline_exceeded", "resource_exhausted", "aborted"})
 
 
 def draft_tool_failure(failure: Failure) -> dict[str, Any]:
-    """The draft's shape (SEP-3313): `retryable` only for class `reliability`, times in epoch milliseconds."""
+    """Return the draft's shape (SEP-3313): `retryable` only for class `reliability`, times in epoch milliseconds."""
     kind = "capability"
     if failure.category in _GOVERNANCE:
         kind = "governance"

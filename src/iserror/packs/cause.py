@@ -1,4 +1,4 @@
-"""What an SDK's exception means that hides the one of its HTTP client: was the request sent?"""
+"""Whether an SDK sent the request, if its exception hides the HTTP client's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from iserror.packs._httpx import httpx, httpx2
 from iserror.packs._requests import requests, urllib3
 from iserror.packs._stdlib import stdlib
 from iserror.packs.http import below
-from iserror.support.loading import named
+from iserror.support.loading import full_name
 
 _KNOWN: Final = {name: pack for pack in (stdlib, aiohttp, urllib3, requests, httpx2, httpx) for name in pack.rows}
 _CAUSES: Final = {
@@ -31,11 +31,11 @@ _CAUSES: Final = {
 
 
 def by_cause(otherwise: Entry = codes.CONNECTION_LOST, why: Callable[[Any], Any] | None = None) -> By:
-    """The entries of an exception that wraps an HTTP client's, as that client's pack has them.
+    """Return the entries of an exception that wraps an HTTP client's, from the client's own pack.
 
     Args:
-        otherwise: Where the client does not tell how far the request got.
-        why: Reads the client's exception, where it stands in an attribute; what it raises counts as none.
+        otherwise: The entry if the client doesn't tell how far the request got.
+        why: Reads the client's exception from an attribute. If it raises, there is none.
     """
     return By("cause", _behind if why is None else lambda exc: cause_of(why(exc)), _CAUSES, otherwise)
 
@@ -47,9 +47,9 @@ def _behind(exc: BaseException) -> str | None:
 
 
 def cause_of(exc: BaseException) -> str | None:
-    """What the first exception of an HTTP client's stands for, of this one and those that it was made from.
+    """Return the code of the first HTTP client's exception among this one and those that it was made from.
 
-    None if it does not say of the outcome what its code says.
+    None if the entry's outcome isn't the outcome that its code stands for.
     """
     return _code(below(exc))
 
@@ -57,7 +57,7 @@ def cause_of(exc: BaseException) -> str | None:
 def _code(links: Iterator[BaseException]) -> str | None:
     for link in links:
         for cls in type(link).__mro__[:-1]:
-            name = named(cls)
+            name = full_name(cls)
             entry = _KNOWN[name].find(name, link) if name in _KNOWN else None
             if entry is not None:
                 return entry.code if entry.outcome == codes.VOCABULARY[entry.code].outcome else None

@@ -1,4 +1,4 @@
-"""Credentials told by their format, as their owners document it."""
+"""Credentials recognized by their format, as their owners document it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from iserror.redact.names import is_random
 from iserror.redact.rule import START, Rule, regex
 
 # The tail of a shortened token (`sk-proj-abc...xyz`) is secret too.
-CUT = r"(?:(?:\.{3}|…|\*{3,}|[+/=](?=[\w+/=-]{12}))[\w/+=-]{3,})?"
+CUT = r"(?:(?:\.{3}|…|\*{3,256}|[+/=](?=[\w+/=-]{12}))[\w/+=-]{3,})?"
 
-# Tokens that their owner gave a prefix; a body of sixteen characters or more follows.
+# Prefixes that owners give their tokens. A body of sixteen characters or more follows.
 _PREFIXES = {
     "anthropic_key": "sk-ant-",
     "openai_key": "sk-proj- sk-svcacct- sk-admin- sk-or-v1- sk-lf-",
@@ -60,7 +60,7 @@ _PREFIXES = {
     ),
 }
 
-# The other formats: gates (separated by spaces), the length of the shortest, and a pattern.
+# Kind: gates (separated by spaces), the length of the shortest token, and a pattern.
 _FORMATS = {
     "stripe_key": ("whsec_", 20, r"whsec_[\w+/=-]{20,}"),
     "aws_session_token": (
@@ -82,7 +82,7 @@ _FORMATS = {
         r"hooks\.slack(?:-gov)?\.com/(?:services|triggers|"
         r"workflows)/(?P<v>[\w/-]{16,})",
     ),
-    "discord_webhook": ("/webhooks/", 0, r"discord(?:app)?\.com/api(?:/v\d+)?/webhooks/(?P<v>[\w/-]{20,})"),
+    "discord_webhook": ("/webhooks/", 0, r"discord(?:app)?\.com/api(?:/v\d{1,4})?/webhooks/(?P<v>[\w/-]{20,})"),
     "webhook": (
         "webhook hook/ hooks/ hc-ping.com",
         0,
@@ -145,31 +145,32 @@ _FORMATS = {
     "password_hash": (
         "$ } scram-",
         0,
-        r"(?<!\w)\$(?:2[abxy]?|[1567y]|gy|apr1|argon2(?:id|i|d)|scrypt|pbkdf2[\w-]*|bcrypt[\w-]*|"
+        r"(?<!\w)\$(?:2[abxy]?|[1567y]|gy|apr1|argon2(?:id|i|d)|scrypt|pbkdf2[\w-]{0,40}|bcrypt[\w-]{0,40}|"
         r"md5)\$[^\s\"'<>;]{8,512}|"
         r"(?:pbkdf2|argon2|bcrypt|scrypt|md5|sha1|sha256|"
-        r"sha512)(?:[_:]\w+){0,4}\$[^\s\"'<>;$]{1,64}\$[^\s\"'<>;]{8,512}|"
-        r"\{S?(?:SHA|MD5|CRYPT)\d{0,3}\}[\w+/=$.]{16,}|SCRAM-SHA-\d+\$[\w+/=$:]{20,}",
+        r"sha512)(?:[_:]\w{1,40}){0,4}\$[^\s\"'<>;$]{1,64}\$[^\s\"'<>;]{8,512}|"
+        r"\{S?(?:SHA|MD5|CRYPT)\d{0,3}\}[\w+/=$.]{16,}|SCRAM-SHA-\d{1,4}\$[\w+/=$:]{20,}",
     ),
 }
 
-# What has no owner, tried last.
+# Formats without an owner, tried last.
 _SHAPES = {
     "jwt": (
         "eyj",
         16,
-        START + r"eyJ[\w-]{8,4096}(?:\.|%2E)(?=\.{0,2}[\w-]{2})[\w-]{0,8192}(?:(?:\.|"
-        r"%2E)[\w-]{0,8192}){0,3}",
+        # A header without a payload is consumed, too, so that it is read once. `_has_payload` rejects it.
+        START + r"eyJ[\w-]{8,4096}(?P<payload>(?:\.|%2E)(?=\.{0,2}[\w-]{2})[\w-]{0,8192}(?:(?:\.|"
+        r"%2E)[\w-]{0,8192}){0,3}" + CUT + r")?",
     ),
-    # 256 and 512 bits in base64; a digest of that length says what it is.
+    # 256 and 512 bits in base64. A digest of that length has a label.
     "base64_key": (
         "=",
         0,
-        r"(?<![\w+/=-])(?<!sha256-)(?<!sha512-)(?:[A-Za-z0-9+/]{43}=|[A-Za-z0-9+/]{86}==)(?![\w+/=])",
+        r"(?<![\w+/=-])(?<!sha256-)(?<!sha512-)(?:[A-Za-z0-9+/]{43}=|[A-Za-z0-9+/]{86}==)(?![\w+/=])" + CUT,
     ),
 }
 
-# A shape that many vendors chose: name_live_..., name-pat-..., name_v1_..., or any name before a long random body.
+# Many vendors chose one shape: name_live_..., name-pat-..., name_v1_..., or a name before a long random body.
 _VENDOR_WORD = r"[_-](?:live|test|pat|sk|secret|api|key|token|v1)[_-]"
 _PREFIXED = (
     START + r"(?:[A-Za-z][A-Za-z0-9]{1,15}" + _VENDOR_WORD + r"(?:[a-z]{2,8}[_-])?"
@@ -183,7 +184,7 @@ def _prefixed(text: str) -> Iterator[tuple[int, int]]:
     """Find tokens of unknown owners by the shape of a prefix and a random body."""
     for word in regex(r"(?<![\w-])[\w-]{24,}").finditer(text):
         found = word.group()
-        # UUIDs and names of several words have not what a token of this shape has.
+        # UUIDs and names of several words don't look like a token of this shape.
         if not (regex(r"\d").search(found) and regex(r"[A-Za-z0-9]{20}").search(found)) or (
             found.islower() and not regex(_VENDOR_WORD).search(found)
         ):
@@ -197,7 +198,8 @@ def _prefixed(text: str) -> Iterator[tuple[int, int]]:
 _PEM = (
     r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}(?:(?:[^-]|"
     r"-(?!---)){0,32768}-{4,5} ?END [A-Z0-9 ]{1,60}-{4,5}|"
-    r"(?:(?:\s|\\[nr])*[\w+/=]{16,100}){0,400}(?:(?:\s|\\[nr])*[\w+/]{1,100}=*(?![\w ]))?)"  # cut off: no END
+    # Cut off, without an END.
+    r"(?:(?:\s|\\[nr]){0,80}[\w+/=]{16,100}){0,400}(?:(?:\s|\\[nr]){0,80}[\w+/]{1,100}={0,4}(?![\w ]))?)"
 )
 
 
@@ -209,7 +211,7 @@ def _has_body(m: re.Match[str]) -> bool:
 
 
 def _is_key(m: re.Match[str]) -> bool:
-    """Whether random base64 of a key's length is one: a digest, a cursor or a signature says what it is."""
+    """Return True if base64 of a key's length is random and has no label of a digest, cursor or signature."""
     before = m.string[max(0, m.start() - 24) : m.start()].lower()
     if re.search(
         r"(?:sha|md5|digest|integrity|checksum|etag|cursor|page|next|continu|finger|version|public|scroll|h1:)", before
@@ -218,13 +220,17 @@ def _is_key(m: re.Match[str]) -> bool:
     return all(re.search(c, m[0]) for c in ("[a-z]", "[A-Z]", "[0-9]"))
 
 
-_CHECKS = {"base64_key": _is_key, "wallet_key": _is_key}
+def _has_payload(m: re.Match[str]) -> bool:
+    return m["payload"] is not None
+
+
+_CHECKS = {"base64_key": _is_key, "wallet_key": _is_key, "jwt": _has_payload}
 
 
 def rules() -> Iterator[Rule]:
     yield Rule("private_key", "private_key", _PEM, ("private key",))
     putty = (
-        r"Private-Lines: \d+(?P<v>(?:\s|\\[nr])+(?:[\w+/=]{16,80}(?:\s|\\[nr])*){1,200})|"
+        r"Private-Lines: \d{1,9}(?P<v>(?:\s|\\[nr]){1,40}(?:[\w+/=]{16,80}(?:\s|\\[nr]){0,40}){1,200})|"
         r"Private-MAC: (?P<w>[0-9a-f]{40,64})"
     )
     yield Rule("putty_key", "private_key", putty, ("private-lines", "private-mac"))
@@ -239,7 +245,7 @@ def rules() -> Iterator[Rule]:
         pattern = (
             START + r"(?P<p>" + "|".join(map(re.escape, starts)) + r")(?P<body>[\w-]{14,}"
             r"(?:[.~$][\w-]{2,}){0,20}(?:=[0-9A-Fa-f]{8}(?!\w)|={0,2})|"
-            r"[\w-]{6,64}(?:[.~$][\w-]{3,}){1,20}|[\w-]{6,}(?=\.{3}|…|\*{3}))" + CUT
+            r"[\w-]{6,64}(?:[.~$][\w-]{3,}){1,20}|[\w-]{6,13}(?=\.{3}|…|\*{3}))" + CUT
         )
         yield Rule(
             kind,
@@ -251,5 +257,5 @@ def rules() -> Iterator[Rule]:
             starts=tuple(w for w in low if w[:2].isalnum()),
         )
     for kind, (gates, run, pattern) in _SHAPES.items():
-        yield Rule(kind, kind, pattern + CUT, tuple(gates.split()), run, check=_CHECKS.get(kind))
+        yield Rule(kind, kind, pattern, tuple(gates.split()), run, check=_CHECKS.get(kind))
     yield Rule("prefixed_token", "prefixed_token", gates=("_", "-"), run=24, find=_prefixed)

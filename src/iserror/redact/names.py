@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Final
 
-from iserror.redact.rule import has_marker, regex
+from iserror.redact.rule import group_of, has_marker, regex
 
 _STRONG_NAME = (
     r"(?:passw(?:or)?d|passwrd|passwort|kennwort|contraseña|senha|пароль|密码|passphrase|passcode|pwd|"
@@ -18,8 +19,8 @@ _STRONG_NAME = (
     r"(?:client|saml)assertion|samlresponse|sess(?:ion)?id|csrf|xsrf|connectsid|mnemonic|(?:seed|"
     r"recovery)phrase|"
     r"(?:recovery|backup)codes?|codeverifier|(?:access|amz|goog)signature|(?:otp|mfa|2fa)seed|secretid|unsealkeysb64|psk|pepper|crumb|dockerconfigjson|dockercfg|mysapsso2|"
-    r"honeycombteam|presharedkey|(?<=\Ax)(?!idempotency|cache|sort|partition|routing|object|amzobject|surrogate)\w+key)"
-    r"(?:\d{1,2}|(?<!token)s|base|hash|value|text|b64|base64|plain|raw|old|new|confirm\w*|data|(?:(?<=accesskey)|(?<=privatekey))id)?\Z"
+    r"honeycombteam|presharedkey|(?<=\Ax)(?!idempotency|cache|sort|partition|routing|object|amzobject|surrogate)\w{1,100}key)"
+    r"(?:\d{1,2}|(?<!token)s|base|hash|value|text|b64|base64|plain|raw|old|new|confirm\w{0,40}|data|(?:(?<=accesskey)|(?<=privatekey))id)?\Z"
 )
 HARMLESS_NAME = (
     r"(?:page|next|prev|previous|continu(?:e|ation)|sync|cursor|pagination|skip|resume|progress|start|end|"
@@ -37,13 +38,21 @@ _DIGIT_NAME = r"pin|otp|totp|cvv2?|cvc2?|(?:pin|otp|mfa|2fa|totp|verification|se
 _OTHER_PASSES = (
     r"(?:by|com|tres|sur|over|under|boarding|season|one|two|single|multi|first|second|band|render|shader)pass\Z"
 )
-# Letters that look Latin and are not, as in a name made to slip through.
+# Letters that look Latin. An attacker may spell a name with them.
 _LOOKALIKES = str.maketrans("аеіјорсѕухԁɡ", "aeijopcsyxdg")
 
 
-@lru_cache(maxsize=1024)
+MAX_NAME: Final = 256
+"""How many characters of a name are read, from its end. A key in a structure may have any length."""
+
+
 def grade_of(name: str) -> str:
     """Grade a key by its name: `strong`, `pass`, `digits`, `weak` (only random values count), or empty."""
+    return _grade_of(name[-MAX_NAME:])
+
+
+@lru_cache(maxsize=1024)
+def _grade_of(name: str) -> str:
     if not name.isascii() and (latin := name.lower().translate(_LOOKALIKES)).isascii():
         name = latin
     flat = "".join(c for c in name.lower() if c.isalnum())
@@ -53,8 +62,8 @@ def grade_of(name: str) -> str:
         return "strong"
     if regex(_DIGIT_NAME).fullmatch(flat):
         return "digits"
-    # The others are short: `key` must be a word of its own, as in `sort_key` and not in `monkey`.
-    last = regex(r"(?:[A-Z]?[a-z]+|[A-Z]+)\d{0,2}\Z").search(name)
+    # The other names are short. `key` must be a separate word, as in `sort_key` and not in `monkey`.
+    last = regex(r"(?:[A-Z]?[a-z]{1,60}|[A-Z]{1,60})\d{0,2}\Z").search(name)
     word = last.group().lower().rstrip("0123456789") if last else ""
     if word == "pw":
         return "pass"
@@ -64,7 +73,7 @@ def grade_of(name: str) -> str:
 
 
 def announces_secret(flag: str) -> bool:
-    """Whether a command line's flag is followed by a secret."""
+    """Return True if a secret follows this flag of a command line."""
     return flag.startswith("-") and "=" not in flag and grade_of(flag[:100]) in ("strong", "pass")
 
 
@@ -85,14 +94,14 @@ _HARMLESS_VALUE = (
 
 
 def is_harmless(value: str) -> bool:
-    """Whether `value` is a placeholder, a type, an expression, or holds nothing but a marker."""
+    """Return True if `value` is a placeholder, a type, an expression, or only a marker."""
     if has_marker(value):
         return is_wordy(regex(r"\[redacted:\w+\]?").sub("", value).strip())
     return not value or bool(regex(_HARMLESS_VALUE, re.S).fullmatch(value))
 
 
 def is_wordy(value: str) -> bool:
-    """Whether `value` reads as a word or a name: letters, with capitals only where names have them."""
+    """Return True if `value` reads as a word or a name: letters, with capitals only as in names."""
     word = value.strip(".,:;!?()")
     return bool(
         regex(r"(?:[^\W\d_][^\W\d_A-Z]*|[A-Z]+|(?:[A-Z][a-z]{2,}){2,4}|[a-z]+(?:['’-][a-z]+)*)?").fullmatch(word)
@@ -100,7 +109,7 @@ def is_wordy(value: str) -> bool:
 
 
 def is_random(value: str) -> bool:
-    """Whether `value` holds a piece too irregular for a word, a date, a number or a UUID."""
+    """Return True if a part of `value` is too irregular for a word, a date, a number or a UUID."""
     if len(value) < 12 or regex(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}").fullmatch(value):
         return False
     for piece in regex(r"[A-Za-z0-9]{12,}").findall(value[:512]):
@@ -117,7 +126,16 @@ def is_random(value: str) -> bool:
 
 
 def counts(grade: str, value: str, sep: str = "=", quoted: bool = True, more: bool = False) -> bool:
-    """Whether `value` under a name of this grade is a secret; `more`: further words follow in its line."""
+    """
+    Return True if `value` under a name of this grade is a secret.
+
+    Args:
+        grade: The grade of its name.
+        value: The value, without quotes.
+        sep: What separates the name from the value.
+        quoted: Whether the value is in quotes.
+        more: Whether further words follow on its line.
+    """
     if not grade or (grade == "weak" and len(value) < 12) or is_harmless(value):
         return False
     if grade == "digits":
@@ -133,3 +151,10 @@ def counts(grade: str, value: str, sep: str = "=", quoted: bool = True, more: bo
     if is_wordy(value):  # `password: required here` is prose, `password: swordfish` is not
         return not more and value[-1].isalnum()
     return not (more and len(value) < 4)
+
+
+def is_argument(m: re.Match[str]) -> bool:
+    """Return True if the finding of a match isn't a placeholder or a marker."""
+    found = m[group_of(m)]
+    placeholder = regex(r"(?i:passw(?:or)?d|pass|pwd|secret|token|pw|[A-Z_]*PASSWORD)").fullmatch(found)
+    return not (placeholder or has_marker(found) or is_harmless(found))

@@ -8,29 +8,45 @@ import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
-from iserror.redact import formats, insides, personal, places
+from iserror.redact import assignments, commands, formats, headers, hosts, messages, paths, personal, sql, traces
 from iserror.redact.names import counts, grade_of
 from iserror.redact.rule import FAILED, MARK, START, Profile, Rule, regex, replace_all
 from iserror.redact.text import bounded
 
-_PASSES, _SHORT = 5, 8_192  # a text of at most so many characters is gone through so many times
-_DEPTH, _NODES, _CHARS = 12, 5_000, 262_144  # bounds of one structure
+_SHORT = 8_192
+"""Length of a text up to which the rules run several times."""
+_PASSES = 5
+"""How often the rules run at most over a short text."""
+_DEPTH, _NODES, _CHARS = 12, 5_000, 262_144
+"""Bounds of one structure: levels, values, characters."""
 
 _RUN_CHARS = r"[\w.…*$~+-]*"
 _RUN = r"(?:\\[nrt]|%[0-9a-f]{2}|(?<![\w.…*$~+-]))[\w.…*$~+-]{16,}"
 
-DEFAULT_RULES: tuple[Rule, ...] = (*formats.rules(), *places.rules(), *insides.rules(), *personal.rules())
-"""The rules of `redact_text`, in the order in which they are applied."""
+DEFAULT_RULES: tuple[Rule, ...] = (
+    *formats.rules(),
+    *headers.rules(),
+    *assignments.rules(),
+    *commands.rules(),
+    *messages.rules(),
+    *traces.rules(),
+    *sql.rules(),
+    *paths.rules(),
+    *hosts.rules(),
+    *personal.rules(),
+)
+"""The rules of `redact_text`, in the order in which they run."""
 
 
 class _Gates:
-    """Which rules a text could concern. Sets of rules are the bits of a number."""
+    """The rules that could find something in a text, by literals. A set of rules is the bits of a number."""
 
     def __init__(self, rules: list[Rule]) -> None:
         self.rules = rules
         self.always = 0
         self.in_run: dict[str, int] = {}
-        self.starts: dict[str, dict[str, int]] = {}  # by the first two characters
+        self.starts: dict[str, dict[str, int]] = {}
+        """Starts by their first two characters."""
         anywhere: dict[str, int] = {}
         for i, rule in enumerate(rules):
             if is_late(rule) or not (rule.gates or rule.starts):
@@ -42,7 +58,7 @@ class _Gates:
             for start in rule.starts:
                 among = self.starts.setdefault(start[:2], {})
                 among[start] = among.get(start, 0) | 1 << i
-        # A gate is looked up only behind the shortest one within it, or behind a sign that it contains.
+        # A gate is looked up only if the shortest gate within it occurs, or a sign within it.
         self.first: dict[str, tuple[int, dict[str, int]]] = {}
         self.foreign: dict[str, tuple[int, dict[str, int]]] = {}
         for gate in sorted(anywhere, key=len):
@@ -97,7 +113,7 @@ def _check_all(rules: tuple[Rule, ...]) -> None:
 
 
 def _check(rule: Rule) -> None:
-    """Raise `ValueError` that says what keeps a rule from working."""
+    """Raise `ValueError` if a rule can't work."""
     if not re.fullmatch(r"\w{1,40}", rule.kind):
         raise ValueError(f"a kind has letters, digits and underscores only, forty at most, not {rule.kind!r}")
     if not rule.pattern and rule.find is None:
@@ -113,11 +129,11 @@ def _check(rule: Rule) -> None:
         if not re.fullmatch(r"[a-z0-9]{2}.*", start) or rule.run < 16:
             raise ValueError(f"rule {rule.name}: start {start!r} needs two letters or digits in front, and a run of 16")
     if 0 < rule.run < 16:
-        raise ValueError(f"rule {rule.name}: a run is 0 or 16 and more characters, not {rule.run}")
+        raise ValueError(f"rule {rule.name}: a run is 0 or 16 or more characters, not {rule.run}")
 
 
 def is_late(rule: Rule) -> bool:
-    """Whether a rule reads the markers that other rules leave, so that its gates open while they are applied."""
+    """Return True if a rule reads the markers of other rules. Its gates open only while the rules run."""
     return bool(rule.gates) and rule.gates[0].startswith(MARK)
 
 
@@ -126,12 +142,12 @@ class Redactor:
     An immutable, ordered set of rules.
 
     Args:
-        rules: The rules, applied in this order; the default ones when left out.
+        rules: The rules, applied in this order. The default rules if omitted.
     """
 
     def __init__(self, rules: Iterable[Rule] = DEFAULT_RULES) -> None:
         self.rules: tuple[Rule, ...] = tuple(rules)
-        if rules is not DEFAULT_RULES:  # these are checked by tests, not whenever the package is imported
+        if rules is not DEFAULT_RULES:  # tests check the default rules, so that an import doesn't have to
             _check_all(self.rules)
         self._gates: dict[tuple[Profile, bool], _Gates] = {}
 
@@ -140,25 +156,30 @@ class Redactor:
         Return a redactor that applies `rules` before its own.
 
         Raises:
-            ValueError: A name that is taken already, or a rule that could never find anything.
-            re.error: A pattern that does not compile.
+            ValueError: If a name is taken, or if a rule could never find anything.
+            re.error: If a pattern doesn't compile.
         """
         for rule in rules:
             re.compile(rule.pattern)
         return Redactor((*rules, *self.rules))
 
     def remove(self, *names: str) -> Redactor:
-        """Return a redactor without the rules of these names; an unknown name is a `KeyError`."""
+        """
+        Return a redactor without the rules of these names.
+
+        Raises:
+            KeyError: If a name is unknown.
+        """
         if unknown := set(names) - {r.name for r in self.rules}:
             raise KeyError(", ".join(sorted(unknown)))
         return Redactor(r for r in self.rules if r.name not in names)
 
     def redact_text(self, text: str, *, profile: Profile = "model", pii: bool = False) -> str:
-        """Return `text` with each finding replaced by `[redacted:KIND]`; see the function of this name."""
+        """Return `text` with each finding replaced by `[redacted:KIND]`. See `iserror.redact_text`."""
         try:
             text = bounded(str.__str__(text))
             # A marker ends with a bracket where a letter may have stood, so another rule can match beside it.
-            # Short texts are therefore gone through until nothing changes; long ones would only take longer.
+            # The rules run over a short text until nothing changes. For a long text that would take too long.
             for _ in range(_PASSES):
                 before = text
                 for rule in self._gates_of(profile, pii).open(text):
@@ -167,7 +188,9 @@ class Redactor:
                 if text == before or len(before) > _SHORT:
                     break
             return bounded(text)
-        except Exception:
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # a rule of the user's may raise anything
             return FAILED
 
     def _gates_of(self, profile: Profile, pii: bool) -> _Gates:
@@ -180,15 +203,17 @@ class Redactor:
         return gates
 
     def redact(self, value: object, *, profile: Profile = "model", pii: bool = False) -> object:
-        """Return `value` as plain JSON data with its secrets replaced; see the function of this name."""
+        """Return `value` as plain JSON data with its secrets replaced. See `iserror.redact.redact`."""
         try:
             return _Walk(self, profile, pii).plain(value, 0, "")
-        except Exception:
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # a rule of the user's may raise anything
             return FAILED
 
 
 class _Walk:
-    """One walk through one structure: what is left of its bounds, and the containers it stands in."""
+    """One walk through one structure: what is left of its bounds, and the containers around the current value."""
 
     def __init__(self, redactor: Redactor, profile: Profile, pii: bool) -> None:
         self.redactor, self.profile, self.pii = redactor, profile, pii
@@ -196,7 +221,7 @@ class _Walk:
         self.above: set[int] = set()
 
     def plain(self, value: object, depth: int, grade: str) -> object:
-        """Return `value` as JSON data; `grade` is that of the key above it."""
+        """Return `value` as JSON data. `grade` is the grade of the key above it."""
         self.nodes -= 1
         if value is None or isinstance(value, bool):
             return value

@@ -17,7 +17,10 @@ MARKER: Final = r"\[redacted:\w{1,40}\]"
 # The start of a word, also after the `\\n` and `%3D` of escaped texts.
 START: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
 
-regex = lru_cache(maxsize=None)(re.compile)  # compiled at first use: importing the package stays cheap
+QUOTE = r"(?:\\{0,6}[\"'`]|\\{1,4}u00(?:22|27)|&quot;|&#3[49];|%22|[“”„‘’«»‹›「」『』])"  # of any escape level
+
+regex = lru_cache(maxsize=None)(re.compile)
+"""Compile a pattern at its first use, so that an import of the package stays cheap."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,18 +29,18 @@ class Rule:
     One named kind of finding.
 
     Args:
-        name: Unique in a redactor; what `Redactor.remove` takes.
-        kind: What stands in the marker `[redacted:KIND]`: letters, digits and underscores, forty at most.
-        pattern: A regular expression. Of a match the first group that took part among `v`, `w` and `x` (also
-            with a number: `v2`) is replaced, or the whole match. Bound its repetitions: texts are of anybody's making.
-        gates: Lower-case literals, one of which must occur in the lower-cased text; empty means always.
+        name: Unique in a redactor. `Redactor.remove` takes it.
+        kind: The kind in the marker `[redacted:KIND]`: up to forty letters, digits and underscores.
+        pattern: A regular expression. The first group that took part among `v`, `w` and `x` (also with a number:
+            `v2`) is replaced, otherwise the whole match. Bound its repetitions, since texts are untrusted.
+        gates: Lower-case literals, one of which must occur in the lower-cased text. Empty means always.
         run: Length, in characters, that the longest run of word characters and `.*-$~+` in the text must have
-            for the rule to be tried; 16 or more, or 0 for any. Gates of only such characters must be in a run.
-        profiles: Where the rule holds.
-        pii: Whether it holds only with `pii=True`.
-        check: Says of a match whether it counts, where a pattern alone cannot.
-        find: Yields start and end of each finding itself, in place of `pattern`.
-        starts: Lower-case literals, one of which must begin a word within a run; letters or digits first.
+            for the rule to be tried: 16 or more, or 0 for any. Gates of only such characters must be in a run.
+        profiles: The profiles with this rule.
+        pii: Whether the rule needs `pii=True`.
+        check: Returns True if a match counts, if a pattern alone can't decide.
+        find: Yields start and end of each finding, instead of `pattern`.
+        starts: Lower-case literals, one of which must begin a word within a run. They begin with two letters or digits.
     """
 
     name: str
@@ -61,8 +64,13 @@ class Rule:
                 yield m.span(group_of(m))
 
 
+def model_rule(name: str, kind: str, pattern: str, gates: str) -> Rule:
+    """Return a rule for the profile `model`; `gates` are separated by `|`."""
+    return Rule(name, kind, pattern, tuple(gates.split("|")), 0, ("model",))
+
+
 def group_of(m: re.Match[str]) -> str | int:
-    """The group of a match that is the finding; 0, the whole, where none is named so."""
+    """Return the group of a match that is the finding, or 0 for the whole match."""
     return next((name for name in _finding_groups(m.re) if m.start(name) >= 0), 0)
 
 
@@ -77,12 +85,12 @@ def any_word(words: str) -> str:
 
 
 def has_marker(text: str) -> bool:
-    """Whether there is a whole marker in the text; the head of one alone proves nothing."""
+    """Return True if a whole marker is in the text. The head of a marker proves nothing."""
     return MARK in text and regex(MARKER).search(text) is not None
 
 
 def is_marked(text: str, start: int) -> bool:
-    """Whether a whole marker begins at `start` or surrounds it."""
+    """Return True if a whole marker begins at `start` or surrounds it."""
     opened = text.rfind("[", max(0, start - 60), start + 1)
     if opened < 0 or not text.startswith(MARK, opened):
         return False
@@ -100,11 +108,11 @@ def replace_all(text: str, rule: Rule) -> str:
         start = max(start, end)
         if stop <= start or (has_marks and is_marked(text, start)):
             continue
-        if has_marks:  # a marker that it ends in goes as a whole
+        if has_marks:  # a finding that ends inside a marker takes the whole marker
             marker = regex(MARKER).match(text, max(text.rfind("[", start, stop), start))
             stop = max(stop, marker.end()) if marker else stop
         if text.startswith('"', stop) and text[stop - 1] == "\\" and stop - 1 > start:
-            stop -= 1  # what escapes the quote behind it stays, lest the quote ends a string that goes on
+            stop -= 1  # the backslash stays, so that the quote after it doesn't end the string
         between = text[end:start]
         if not parts or between.strip():  # findings with only blanks between them share one marker
             parts += (between, f"{MARK}{rule.kind}]")

@@ -10,62 +10,70 @@ from typing import Final, TypeAlias
 
 from iserror.redact import redact, redact_text
 from iserror.redact.text import Safe, clean_line, cut_short
-from iserror.support.look import attempt
+from iserror.support.look import look
+
+Scalar: TypeAlias = str | int | float | bool | None
+"""A value of `details`."""
 
 MAX_MESSAGE: Final = 500
-
+"""Characters of a message or hint."""
 
 MAX_VALUE: Final = 120
-
+"""Characters of a value in a message."""
 
 MAX_TOOL_NAME: Final = 128
-
+"""Characters of a tool's name."""
 
 _BARE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}\Z|-?[0-9]+(\.[0-9]+)?\Z")
 
 
 def safe_line(text: str, limit: int = MAX_MESSAGE, *, empty: str = "The tool failed.") -> str:
-    """Make one redacted, printable line of any text, `limit` characters at most, for a client to read."""
+    """Return any text as one redacted, printable line for a client.
+
+    Args:
+        text: The text. A `Safe` isn't redacted again.
+        limit: The most characters.
+        empty: The line for a text without any.
+    """
     return clean_line(text if isinstance(text, Safe) else redact_text(text), limit) or empty
 
 
 class Shown(str):
-    """A part of a text that is ready to be shown: redacted and in quotes, or vouched for."""
+    """A part of a text that is ready to be shown: redacted and quoted, or marked as safe."""
 
     __slots__ = ()
 
 
 def quoted(text: object, limit: int = MAX_VALUE) -> str:
-    """
-    Return foreign text as data: redacted, shortened, bare if it reads like an identifier or number, else in quotes.
+    """Return untrusted text as data: redacted, shortened, bare if it reads like an identifier or number, else quoted.
 
-    For what a stranger wrote (an upstream's error body) and the model needs: within a message, an order inside the
-    quotes is no order of the server's. `ErrorMap`'s templates do it for every value.
+    Use it for text from an untrusted source (an upstream's error body) that the model needs. An order inside the quotes
+    isn't an order of the server's. `ErrorMap`'s templates do it for every value.
 
     Args:
         text: Any value; its `str()` counts.
-        limit: Characters, 1 to 500.
+        limit: The most characters, 1 to 500 (default: 120).
     """
     # Redaction comes before the cut, which could otherwise leave the head of a secret.
-    whole = attempt(str, "", text)
+    whole = look(str, "", text)
     line = safe_line(whole if len(whole) <= limit * 8 else cut_short(whole, limit * 8), limit, empty="")
     if not line or _BARE.match(line):
         return line
     shown = json.dumps(line, ensure_ascii=False)
-    if redact_text(shown) != shown:  # its escapes look like a finding to whoever redacts it again
+    if len(shown) > len(line) + 2 and redact_text(shown) != shown:  # a later redaction would take escapes for a finding
         shown = json.dumps(redact_text(line.replace("\\", " ").replace('"', "'")), ensure_ascii=False)
     return Shown(shown)
 
 
-# No text that a stranger wrote holds it, since it is made anew for each process.
 _WORD: Final = f"zq{secrets.token_hex(3)}"
+"""Begins the words that stand for parts. It differs in each process, so that no text from outside holds it."""
 
 
 def joined(parts: Iterable[str]) -> str:
-    """
-    Redact a text made of parts as a whole; the `Shown` ones are one opaque word each meanwhile.
+    """Return a text made of parts, redacted as a whole, with one opaque word for each `Shown` part.
 
-    So a finding cannot take a half of one, and what it takes whole (`password={exc.value}`) goes.
+    So a finding can't take half of a part, and a part that it takes whole (`password={exc.value}`) is gone. A text
+    without such parts is returned as it is.
     """
     shown: list[str] = []
     text = ""
@@ -81,30 +89,27 @@ def joined(parts: Iterable[str]) -> str:
 
 
 def safe_name(name: object) -> str:
-    """Make a caller's tool name fit to be shown: one printable line of at most 128 characters."""
+    """Return a name that a caller gave as one printable line of up to 128 characters."""
     return clean_line(name, MAX_TOOL_NAME) if isinstance(name, str) else ""
 
 
 def log_name(name: str) -> str:
-    """Make a caller's tool name fit for the log."""
-    return attempt(lambda: redact_text(safe_name(name), profile="log"), "[redacted]")
+    """Return a name that a caller gave, as it may be in the log. Redaction comes before the cut."""
+    return safe_name(redact_text(name, profile="log"))
 
 
 def safe_details(details: Mapping[str, object]) -> dict[str, Scalar]:
-    """Make a flat copy of details that is redacted, by key too, and JSON-safe; what is no scalar is left out."""
+    """Return a flat copy of details, redacted by key and value, and JSON-safe. Only scalars are kept."""
     flat: dict[str, Scalar] = {}
     for key, value in list(details.items())[:20]:
         if not isinstance(value, (bool, int, float, str, type(None))):
             continue
         if isinstance(value, Safe):
-            flat[safe_name(redact_text(str(key)))] = clean_line(value, 200)
+            flat[safe_name(redact_text(look(str, "", key)))] = clean_line(value, 200)
             continue
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**53:
-            value = str(value)[:64]
-        redacted = redact({str(key): value})
+            value = look(str, "", value)[:64]  # Python writes no number of more than 4,300 digits
+        redacted = redact({look(str, "", key): value})
         for name, item in redacted.items() if isinstance(redacted, dict) else ():
             flat[safe_name(name)] = clean_line(item, 200) if isinstance(item, str) else item
     return flat
-
-
-Scalar: TypeAlias = str | int | float | bool | None

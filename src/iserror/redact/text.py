@@ -6,18 +6,18 @@ from typing import Final, SupportsIndex
 
 from iserror.redact.rule import FAILED, MARK, regex
 
-CAP: Final = 65_536  # characters of one text that are looked at
+CAP: Final = 65_536
+"""How many characters of one text are read."""
 
 
 class Safe(str):
     """
-    A text that its author vouches for: it is shown as it is, neither redacted nor quoted.
+    A text that you mark as safe: iserror neither redacts nor quotes it.
 
-    An escape hatch, for a constant of the server's own that looks like something secret: a path inside a
-    container that the model is meant to use, an example token. Never wrap what came from outside. It counts as a
-    template's value, and in a `ToolFailure` as message, hint or a value of `details`; it is still made one line
-    without invisible characters and cut at the field's length. What is made of it (`f"{Safe(x)}"`, `+`, a copy)
-    is an ordinary text again.
+    It's an escape hatch for a constant of your server that looks like a secret: a path inside a container that the
+    model should use, or an example token. Never wrap external text. `Safe` works as a template's value, and in a
+    `ToolFailure` as message, hint or a value of `details`. iserror still makes it one line without invisible characters
+    and cuts it at the field's length. A text built from it (`f"{Safe(x)}"`, `+`, a copy) is an ordinary text again.
     """
 
     __slots__ = ()
@@ -26,12 +26,12 @@ class Safe(str):
         return str, (str.__str__(self),)
 
 
-# Nothing wider than what terminals are really sent, lest a stray escape swallows the start of a name.
+# No wider than real escape sequences, so that a stray escape doesn't swallow the start of a name.
 _ANSI = (
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[!\"$'*]?[@-~]|\x1b[()*+][0-9A-Z]|"
     r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n\x90\x98\x9d-\x9f]{0,4096}(?:\x07|\x1b\\|\x9c)"
 )
-# Controls, format characters that no script needs to be read, letters without ink, variation selectors, tags.
+# Controls, format characters that no script needs, letters without ink, variation selectors, tags.
 _UNSEEN = (
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
@@ -40,7 +40,7 @@ _UNSEEN = (
 
 
 def clean(text: str) -> str:
-    """Remove what cannot be seen and what is not UTF-8; newlines and tabs stay."""
+    """Remove invisible characters, and replace lone surrogates. Newlines and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
     if "\x1b" in text or not text.isascii():
@@ -59,7 +59,7 @@ def bounded(text: str) -> str:
 
 
 def cut_short(text: str, limit: int) -> str:
-    """Cut a text to `limit` characters together with its last word: that may be the head of a secret."""
+    """Cut a text to `limit` characters without its last word, which may be the head of a secret."""
     head = text[: limit - 2]
     end = max(head.rfind(" "), head.rfind("\n"), head.rfind("\t"), head.rfind('","'), 0)
     return f"{head[:end].rstrip()} …"
@@ -69,8 +69,8 @@ def clean_line(text: str, limit: int) -> str:
     """
     Return `text` as one line of safe printable text of at most `limit` characters.
 
-    Control, ANSI, zero-width, bidirectional and tag characters are removed, every run of white space becomes
-    one blank, and a text that is cut ends with an ellipsis, never with a half of a `[redacted:KIND]` marker.
+    Control, ANSI, zero-width, bidirectional and tag characters are removed. Every run of white space becomes one
+    blank. A text that is cut ends with an ellipsis, never with half of a `[redacted:KIND]` marker.
     """
     try:
         line = " ".join(bounded(str.__str__(text)).split())
@@ -81,7 +81,7 @@ def clean_line(text: str, limit: int) -> str:
         if half >= 0 and "]" not in line[half:] and (line.startswith(MARK, half) or MARK.startswith(line[half:])):
             line = line[:half]
         cut = (line.rstrip() + "…")[: max(limit, 0)]
-        if len(regex(r'(?<!\\)"').findall(cut)) % 2 and limit > 2:  # a quote that was cut open is closed
+        if len(regex(r'(?<!\\)"').findall(cut)) % 2 and limit > 2:  # close a quote that the cut left open
             cut = cut[:-2].rstrip("\\") + '…"'
         return cut
     except Exception:

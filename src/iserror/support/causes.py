@@ -1,37 +1,53 @@
-"""What an exception came from and what a group holds, whatever its class makes of these attributes."""
+"""What an exception came from and what a group holds, even where its class overrides these attributes."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any, Final
 
-from iserror.support.look import attempt
+from iserror.support.look import look
 
 if sys.version_info >= (3, 11):
     Group = BaseExceptionGroup  # noqa: F821 - a builtin from 3.11 on
 else:
     from exceptiongroup import BaseExceptionGroup as Group  # comes with anyio, which comes with mcp
 
-
 MAX_CHAIN: Final = 20
-
+"""The most links of a chain that anything here follows."""
 
 MAX_LEAVES: Final = 100
+"""The most leaves of a group that anything here looks at."""
+
+# The slots of `BaseException` itself: a subclass may define properties of these names that raise or lie.
+CAUSE: Final[Callable[[BaseException], Any]] = vars(BaseException)["__cause__"].__get__
+CONTEXT: Final[Callable[[BaseException], Any]] = vars(BaseException)["__context__"].__get__
+SUPPRESSED: Final[Callable[[BaseException], Any]] = vars(BaseException)["__suppress_context__"].__get__
+ARGS: Final[Callable[[BaseException], Any]] = vars(BaseException)["args"].__get__
+TRACEBACK: Final[Callable[[BaseException], Any]] = vars(BaseException)["__traceback__"].__get__
 
 
 def text_of(exc: BaseException) -> str:
-    """`str(exc)`, whatever it does."""
-    return attempt(str, "", exc)
+    """Return `str(exc)` as a plain text, or an empty one if that raises."""
+    return str.__str__(look(str, "", exc))
+
+
+def origin(exc: BaseException) -> tuple[BaseException | None, str]:
+    """Return what an exception came from, and how: its `cause`, or the `context` if that isn't suppressed."""
+    cause = CAUSE(exc)
+    if cause is not None:
+        return cause, "cause"
+    return (None if SUPPRESSED(exc) else CONTEXT(exc)), "context"
 
 
 def members(group: Any) -> tuple[BaseException, ...]:
-    """The exceptions of a group, whatever its class makes of the attribute."""
-    return attempt(lambda: tuple(e for e in group.exceptions if isinstance(e, BaseException)), ())
+    """Return the exceptions directly inside a group."""
+    return look(lambda: tuple(e for e in group.exceptions if isinstance(e, BaseException)), ())
 
 
 def leaves(group: BaseException) -> Iterator[BaseException]:
-    """The exceptions inside nested groups, in order, each once, a hundred at most."""
+    """Yield the exceptions inside nested groups in order, each once, up to `MAX_LEAVES`."""
     stack, seen, count = [group], set(), 0
     while stack and count < MAX_LEAVES:
         exc = stack.pop()
@@ -45,31 +61,22 @@ def leaves(group: BaseException) -> Iterator[BaseException]:
             yield exc
 
 
-def origin(exc: BaseException) -> tuple[BaseException | None, str]:
-    """What an exception came from and how (`cause`, `context`), whatever its class makes of these attributes."""
-    cause = _CAUSE(exc)
-    if cause is not None:
-        return cause, "cause"
-    return (None if _SUPPRESSED(exc) else _CONTEXT(exc)), "context"
+def frames(exc: BaseException) -> Iterator[FrameType]:
+    """Yield the frames that an exception passed, innermost last."""
+    tb = TRACEBACK(exc)
+    while tb is not None:
+        yield tb.tb_frame
+        tb = tb.tb_next
 
 
-_CAUSE: Final[Callable[[BaseException], Any]] = vars(BaseException)["__cause__"].__get__
-
-
-_ARGS: Final[Callable[[BaseException], Any]] = vars(BaseException)["args"].__get__
-
-
-_CONTEXT: Final[Callable[[BaseException], Any]] = vars(BaseException)["__context__"].__get__
-
-
-_SUPPRESSED: Final[Callable[[BaseException], Any]] = vars(BaseException)["__suppress_context__"].__get__
+def module_of(frame: FrameType) -> str:
+    """Return the name of the module that a frame runs in."""
+    return str(frame.f_globals.get("__name__", ""))
 
 
 def raised_in(exc: BaseException) -> str:
-    """Name of the module in which an exception was raised; "" if it was not."""
-    tb = exc.__traceback__
-    if tb is None:
-        return ""
-    while tb.tb_next is not None:
-        tb = tb.tb_next
-    return str(tb.tb_frame.f_globals.get("__name__", ""))
+    """Return the name of the module in which an exception was raised, or "" if it wasn't raised."""
+    innermost = None
+    for innermost in frames(exc):  # noqa: B007 - the last one is wanted
+        pass
+    return "" if innermost is None else module_of(innermost)

@@ -5,43 +5,38 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-# JSON-RPC codes with a meaning of their own (specification 2026-07-28, basic protocol, error codes).
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+RESOURCE_NOT_FOUND: Final = -32002
+
+# Codes that MCP gives a meaning (specification 2026-07-28, basic protocol, error codes).
+HEADER_MISMATCH: Final = -32020
+MISSING_CLIENT_CAPABILITY: Final = -32021
+UNSUPPORTED_VERSION: Final = -32022
 URL_ELICITATION_REQUIRED: Final = -32042
 
-
-MISSING_CLIENT_CAPABILITY: Final = -32021
-
-
 FAILURE_KEY: Final = "iserror/failure"
-
+"""The key of the envelope, in `_meta` of a result and in `data` of a JSON-RPC error."""
 
 REQUEST_ID_KEY: Final = "iserror/request_id"
+"""The key of the request id in `data` of a JSON-RPC error."""
 
+TOOL_FAILURE_KEY: Final = "io.modelcontextprotocol/toolFailure"
+"""The `_meta` key of the draft in pull requests 3312 and 3313 of the specification."""
 
-INVALID_PARAMS: Final = -32602
+RESULT_REVISION: Final = "2025-11-25"
+"""The revision that made invalid arguments a tool execution error (SEP-1303)."""
 
-
-INTERNAL_ERROR: Final = -32603
-
-
-# The first revision without -32002 and -32042.
 STATELESS_REVISION: Final = "2026-07-28"
-
+"""The first revision without -32002 and -32042."""
 
 MAX_DATA: Final = 8_000
-"""Bytes of JSON; more is not sent."""
+"""Bytes of JSON that `data` or `_meta` may hold. More isn't sent."""
 
 
 def json_size(value: Any) -> int:
-    """Length of the JSON text; of what has none, more than is ever allowed."""
+    """Return the length of the JSON text in bytes; for a value without one, more than is ever allowed."""
     try:
         return len(json.dumps(value, allow_nan=False).encode())
     except (TypeError, ValueError, RecursionError):
         return 1 << 30
-
-
-TOOL_FAILURE_KEY: Final = "io.modelcontextprotocol/toolFailure"
-
-
-# SEP-1303 made invalid arguments a tool execution error with this revision.
-RESULT_REVISION: Final = "2025-11-25"

@@ -1,4 +1,4 @@
-"""Modules that a user names on the command line."""
+"""Modules and classes by name: what a user names on the command line, and what a map names."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 
 def imported(place: str) -> ModuleType:
-    """Import a module by its name, looked for in the working folder too, or by its file, with that file's folder.
+    """Import a module by its name or by its file. The working folder, or the file's own, goes first on the path.
+
+    Args:
+        place: `billing.server`, or `server.py`.
 
     Raises:
         BaseException: Whatever importing it raises.
@@ -33,5 +38,13 @@ def imported(place: str) -> ModuleType:
     return module
 
 
-def named(key: type | str) -> str:
-    return key if isinstance(key, str) else f"{key.__module__}.{key.__qualname__}"
+_MODULE: Final[Callable[[type], object]] = vars(type)["__module__"].__get__
+_QUALNAME: Final[Callable[[type], str]] = vars(type)["__qualname__"].__get__
+
+
+def full_name(key: type | str) -> str:
+    """Return a class's dotted name (`__module__` and `__qualname__`); a name that is one already stays as it is.
+
+    The slots of `type` itself are read: a metaclass may define properties of these names that raise.
+    """
+    return key if isinstance(key, str) else f"{_MODULE(key)}.{_QUALNAME(key)}"

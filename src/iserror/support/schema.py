@@ -1,4 +1,4 @@
-"""JSON Schema: what a tool's schema has against its arguments or its result, where the host does not say."""
+"""JSON Schema: what a tool's schema has against its arguments or its result, where the host doesn't say."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ class OutputSchemaError(Exception):
 
 
 def schema_error(schema: Any, value: Any) -> BaseException | None:
-    """What the schema has against the value, or None.
+    """Return what the schema has against the value, or None.
 
     Args:
         schema: The tool's output schema, a dict.
-        value: The result's structured content; None when it has none, which no output schema allows.
+        value: The result's structured content; None if it has none, which no output schema allows.
 
-    Returns None too when the schema itself cannot be used: the author's mistake must not fail every call.
+    Returns:
+        An exception that names the broken rule; None also if the schema itself can't be used, since the author's
+        mistake must not fail every call.
+
     Source: specification 2025-06-18, tools, output schema.
     """
     if value is None:
@@ -35,12 +38,16 @@ def schema_error(schema: Any, value: Any) -> BaseException | None:
 
 
 def violations(schema: Any, value: Any) -> Iterator[Any]:
-    """Yield jsonschema's errors; it raises its own exceptions for a schema that cannot be used."""
+    """Yield jsonschema's errors.
+
+    Raises:
+        Exception: If the schema can't be used (jsonschema's and referencing's own classes).
+    """
     yield from _validator(schema).iter_errors(value)
 
 
 def describe_error(error: Any) -> str:
-    """Where a value breaks which rule, for the log; not jsonschema's message, which quotes the value."""
+    """Return where a value breaks which rule, for the log. jsonschema's own message quotes the value."""
     where = ".".join(str(part) for part in error.absolute_path) or "the result"
     return f"{where}: breaks the schema's {error.validator!r}"
 

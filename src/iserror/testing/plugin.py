@@ -1,6 +1,6 @@
 """The pytest plugin: fixtures, and the checks of the servers that the configuration names.
 
-pytest loads it in every suite where the library is installed, so that it imports what it needs when it needs it.
+pytest loads the plugin in every suite where the library is installed. So it imports modules when it needs them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from iserror.check.audit import Audit
+    from iserror.check.notes import Audit
     from iserror.client import CallOutcome
 
 _NOT_CHECKED: Final = "iserror_not_checked"
 
-# What needs a stream of bytes; a server in memory has none.
+_HOW: Final = "iserror_probe or iserror_probe_all"
+
+# These checks need a stream of bytes, which a server in memory lacks.
 _OF_STREAMS: Final = ("channels.malformed_json", "stdout.noise")
 
 
@@ -30,8 +32,8 @@ _OF_STREAMS: Final = ("channels.malformed_json", "stdout.noise")
 def call_tool() -> Iterator[Callable[..., CallOutcome]]:
     """Call a tool of a server in memory, in a plain test: `call_tool(server, tool, arguments=None, *, meta=None)`.
 
-    It returns a `CallOutcome`, whatever the tool does. Each call has a connection of its own, all calls of a test one
-    event loop. In an async test use `iserror.testing.connect`.
+    It always returns a `CallOutcome`. Each call has its own connection; all calls of a test share one event loop. In
+    an async test use `iserror.testing.connect`.
     """
     from iserror.testing.client import caller
 
@@ -43,7 +45,7 @@ def call_tool() -> Iterator[Callable[..., CallOutcome]]:
 def captured_failures() -> Iterator[list[dict[str, Any]]]:
     """Collect the log records of failures in this test, as dicts, in the order in which they were logged.
 
-    These are the library's own lines at warning and above; where they go otherwise stays as it is.
+    These are the library's own lines of level warning and above. They still go to the configured log, too.
     """
     from iserror.logs.chain import State
 
@@ -61,18 +63,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "iserror_servers", "servers to check, as module:object or file.py:object", type="linelist", default=[]
     )
     parser.addini("iserror_calls", "tools that the checks call, as TOOL={JSON arguments}", type="linelist", default=[])
+    parser.addini(
+        "iserror_probe",
+        "tools that get arguments which their schemas forbid, besides those annotated readOnlyHint; a server that "
+        "doesn't validate arguments runs them",
+        type="linelist",
+        default=[],
+    )
+    parser.addini(
+        "iserror_probe_all",
+        "send every tool such arguments; a server that doesn't validate arguments runs its tools",
+        type="bool",
+        default=False,
+    )
     parser.addini("iserror_baseline", "file of findings that are accepted", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put the checks beside the tests, but where single files or tests are asked for."""
+    """Add the checks to the tests, unless the user names single files or tests."""
     config.addinivalue_line("markers", "iserror: checks of the servers that iserror_servers names")
     if not config.getini("iserror_servers"):
         return
     if config.inipath is None:
-        raise pytest.UsageError("iserror_servers belongs into a configuration file of pytest's")
+        raise pytest.UsageError(
+            "iserror_servers needs a configuration file: set it in pytest.ini, pyproject.toml, tox.ini or setup.cfg"
+        )
     places = [Path(config.invocation_params.dir, argument).resolve() for argument in config.args]
-    # Pytest comes by it in a folder that is asked for.
+    # pytest finds the file by itself in a folder that the user names.
     if all(map(Path.is_dir, places)) and not set(places) & set(config.inipath.parents):
         config.args.append(str(config.inipath))
 
@@ -88,7 +105,7 @@ class Servers(pytest.File):
     """The configuration file."""
 
     def collect(self) -> Iterable[pytest.Collector]:
-        """Give a collector for each server."""
+        """Yield a collector for each server."""
         from iserror.check import baseline, target
 
         named = self.config.getini("iserror_baseline")
@@ -97,28 +114,34 @@ class Servers(pytest.File):
             accepted = baseline.read(self.path.parent / named) if named else set()
         except (ValueError, OSError) as exc:
             raise self.CollectError(f"iserror_calls or iserror_baseline: {exc}") from None
+        probe = tuple(self.config.getini("iserror_probe"))
+        probe_all = self.config.getini("iserror_probe_all")
         for name in dict.fromkeys(self.config.getini("iserror_servers")):
-            yield Server.from_parent(self, name=name, calls=calls, accepted=accepted)
+            yield Server.from_parent(self, name=name, calls=calls, accepted=accepted, probe=probe, probe_all=probe_all)
 
 
 class Server(pytest.Collector):
-    """One server; it is checked once, when its first item runs."""
+    """One server. It is checked once, when its first item runs."""
 
     def __init__(
         self,
         *,
         calls: tuple[tuple[str, Mapping[str, Any]], ...],
         accepted: set[tuple[str, str, str]],
+        probe: tuple[str, ...],
+        probe_all: bool,
         **more: Any,
     ) -> None:
         super().__init__(**more)
         self.calls = calls
         self.accepted = accepted
+        self.probe = probe
+        self.probe_all = probe_all
         self.done: Audit | None = None
         self.tried = False
 
     def collect(self) -> Iterable[pytest.Item]:
-        """Give an item for each check that can find something."""
+        """Yield an item for each check that can find something."""
         from iserror.check.finding import CHECKS
 
         left_out = ("inject.",) if self.calls else ("inject.", "results.")
@@ -127,7 +150,7 @@ class Server(pytest.Collector):
                 yield ServerCheck.from_parent(self, name=check)
 
     def audit(self) -> Audit:
-        """What the check of this server found; if it could not be checked, one item fails and the others skip."""
+        """Return the findings for this server. If it cannot be checked, one item fails and the others skip."""
         if self.done is None:
             if self.tried:
                 pytest.skip(f"{self.name} could not be checked")
@@ -137,22 +160,25 @@ class Server(pytest.Collector):
 
     def _audit(self) -> Audit:
         from iserror.check import audit, target
+        from iserror.check.checks.arguments import NO_SUCH_PROBE
         from iserror.check.checks.results import NO_SUCH_TOOL
+        from iserror.check.notes import Options
         from iserror.check.wire import CannotRunError
 
         wrong = ""
         try:
             with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # as an error, it would become the answer of a tool
+                warnings.simplefilter("ignore")  # a warning raised as an error would become a tool's answer
                 patch.chdir(self.path.parent)
                 patch.setattr(sys, "path", [*sys.path])
                 what = target.parse(self.name)
                 if what.kind != "memory":
                     raise CannotRunError(f"{self.name} is not in memory: use module:object or file.py:object")
-                done = audit.check(what, audit.Options(calls=self.calls))
-            missing = done.skipped.get(NO_SUCH_TOOL)
-            if missing and len(self.config.getini("iserror_servers")) == 1:
-                wrong = f"iserror_calls: {self.name} has no tool {', '.join(missing)}"
+                done = audit.check(what, Options(calls=self.calls, probe=self.probe, probe_all=self.probe_all))
+            for setting, why in (("iserror_calls", NO_SUCH_TOOL), ("iserror_probe", NO_SUCH_PROBE)):
+                missing = done.skipped.get(why)
+                if missing and len(self.config.getini("iserror_servers")) == 1:
+                    wrong = wrong or f"{setting}: {self.name} has no tool {', '.join(missing)}"
         except CannotRunError as exc:
             wrong = str(exc)
         if wrong:
@@ -175,14 +201,15 @@ class ServerCheck(pytest.Item):
         return self.parent
 
     def runtest(self) -> None:
-        """Fail with what was found."""
+        """Fail with the findings; skip if no tool could show any."""
+        from iserror.check import output
+        from iserror.check.finding import UNPROBED, needs_probes
+
         server = self._server
         first = not server.tried
         done = server.audit()
         if first:
-            self.user_properties += [
-                (_NOT_CHECKED, f"{server.name}: {why}: {', '.join(tools)}") for why, tools in done.skipped.items()
-            ]
+            self.user_properties += [(_NOT_CHECKED, line) for line in _not_checked(server.name, done)]
         findings = [
             finding
             for finding in done.found.values()
@@ -194,14 +221,27 @@ class ServerCheck(pytest.Item):
                 some = "" if list(finding.revisions) == done.revisions else f" [{', '.join(finding.revisions)}]"
                 lines.append(f"{finding.tool or server.name}: {finding.seen}{some}")
             pytest.fail("\n".join([*lines, findings[0].remedy, findings[0].source]), pytrace=False)
+        withheld = done.skipped.get(UNPROBED)
+        if needs_probes(self.name) and withheld and not done.probed:
+            pytest.skip(output.unprobed(len(withheld), _HOW))
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """Where it stands, and how it is called."""
+        """Return the file and the name of the check."""
         return self.path, None, f"{self._server.name} {self.name}"
 
 
+def _not_checked(server: str, done: Audit) -> Iterator[str]:
+    """Yield a line for each reason why something wasn't checked."""
+    from iserror.check import output
+    from iserror.check.finding import UNPROBED
+
+    for why, tools in done.skipped.items():
+        text = output.unprobed(len(tools), _HOW) if why == UNPROBED else f"{why}: {', '.join(tools)}"
+        yield f"{server}: {text}"
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say what the checks left out."""
+    """List what the checks left out."""
     reports = [report for reports in terminalreporter.stats.values() for report in reports]
     properties = [pair for report in reports for pair in getattr(report, "user_properties", ())]
     lines = dict.fromkeys(value for name, value in properties if name == _NOT_CHECKED)

@@ -1,8 +1,12 @@
 """Arguments that a tool's input schema forbids: the channel, and whether the values come back.
 
-No body may run, so a call is sent only if every host refuses it: none of them turns an object into a scalar, or
-anything but an object into one, and a call without a required argument fails whatever else is in it. What some
-host accepts (a number in a string, an undeclared argument where nothing else is wrong) is not sent.
+No body that writes may run. A server that doesn't validate arguments runs the tool, and its answer doesn't show it: the
+refusal of a service behind the tool looks like the refusal of a validator. So bad arguments go only to tools annotated
+`readOnlyHint: true`, and to tools that the user names.
+
+Even then, a call is sent only if every host refuses it. No host turns an object into a scalar, or anything but an
+object into one, and a call without a required argument always fails. Arguments that some host accepts aren't sent: a
+number in a string, or an undeclared argument where nothing else is wrong.
 """
 
 from __future__ import annotations
@@ -10,38 +14,51 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from iserror.check.checks.answer import look
+from iserror.check.finding import UNPROBED
+from iserror.check.notes import Audit, Options
 from iserror.check.session import Answer, Session
 from iserror.client.outcome import ProtocolFailed, Succeeded, ToolFailed
 from iserror.support.jsonrpc import RESULT_REVISION
 from iserror.support.look import attempt
 from iserror.support.schema import schema_error
 
-if TYPE_CHECKING:
-    from iserror.check.audit import Audit
-
 MAX_CALLS: Final = 12
 """Calls of one tool in one revision."""
 
 MAX_ALTERNATIVES: Final = 100
 
+NO_SUCH_PROBE: Final = "the probe that was asked for, since there is no such tool"
+
 _HEADER_MISMATCH: Final = -32020
 
 
-async def check(audit: Audit, session: Session, tool: Mapping[str, Any]) -> None:
-    """Send a tool what must be refused, until the server shows that it does not."""
+def is_read_only(tool: Mapping[str, Any]) -> bool:
+    """Return True if the tool's annotations declare that it changes nothing; nothing but `true` counts."""
+    annotations = tool.get("annotations")
+    return isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True
+
+
+async def check(audit: Audit, session: Session, tool: Mapping[str, Any], options: Options) -> None:
+    """Send a tool arguments that must be refused, until the server accepts some."""
     name, schema = tool["name"], tool["inputSchema"]
-    if not audit.validates:
-        audit.skip("arguments, since this server does not validate them", name)
-        return
     canary = f"canary{secrets.token_hex(8)}"
     bad = list(broken(schema, canary))[:MAX_CALLS]
     if not bad:
         audit.skip("arguments, since none are certain to be refused", name)
+        return
+    if not (options.probe_all or name in options.probe or is_read_only(tool)):
+        audit.skip(UNPROBED, name)
+        return
+    if not audit.validates:
+        audit.skip("arguments, since this server does not validate them", name)
+        return
+    audit.probed.add(name)
     for how, arguments, mark in bad:
         answer = await session.call(name, arguments)
-        audit.look(answer, name)
+        look(audit, answer, name)
         if isinstance(answer.outcome, Succeeded):
             audit.validates = False
             audit.add("arguments.accepted", f"{how}: {answer.shown(mark)}", name)

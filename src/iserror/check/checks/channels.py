@@ -3,39 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from iserror.check.checks import leaks
-from iserror.check.session import Answer, Session
+from iserror.check.checks.answer import look
+from iserror.check.notes import Audit
+from iserror.check.session import Session
 from iserror.check.wire import Status
-from iserror.client.outcome import ContractBroken
-
-if TYPE_CHECKING:
-    from iserror.check.audit import Audit
+from iserror.client.outcome import Succeeded
 
 _NO_TOOL: Final = "iserror_check_no_such_tool"
 INVALID_PARAMS: Final = -32602
 _MALFORMED: Final = (INVALID_PARAMS, -32600)
 _UNREADABLE: Final = (-32700, -32600)
 
-
-def look(audit: Audit, answer: Answer, tool: str) -> None:
-    """An answer to `tools/call` that fits no schema."""
-    if isinstance(answer.outcome, ContractBroken):
-        audit.add("channels.broken_answer", answer.shown(), tool)
+_RUNS_UNKNOWN: Final = "calls that name no listed tool, since this server runs something for them"
 
 
 async def _expect(
     audit: Audit, session: Session, check: str, params: Mapping[str, Any], codes: tuple[int, ...], asked: str
 ) -> None:
+    if not audit.knows_its_tools:
+        audit.skip(_RUNS_UNKNOWN, asked)
+        return
     answer = await session.ask("tools/call", params)
-    audit.look(answer)
+    look(audit, answer)
     if answer.code not in codes:
         audit.add(check, f"{asked}: {answer.shown()}, not JSON-RPC error {codes[0]}")
+    if isinstance(answer.outcome, Succeeded):
+        audit.knows_its_tools = False
+
+
+def _unlisted(audit: Audit) -> str:
+    """Return a name that the server lists in no revision, always the same one if it can be."""
+    name = _NO_TOOL
+    while name in audit.names:
+        name += "_"
+    return name
 
 
 async def _unknown_tool(audit: Audit, session: Session) -> None:
-    params = {"name": _NO_TOOL, "arguments": {}}
+    params = {"name": _unlisted(audit), "arguments": {}}
     await _expect(audit, session, "channels.unknown_tool", params, (INVALID_PARAMS,), "an unknown tool")
 
 
@@ -45,7 +53,7 @@ async def _missing_name(audit: Audit, session: Session) -> None:
 
 
 async def _arguments_type(audit: Audit, session: Session) -> None:
-    params = {"name": _NO_TOOL, "arguments": "none"}
+    params = {"name": _unlisted(audit), "arguments": "none"}
     await _expect(audit, session, "channels.arguments_type", params, _MALFORMED, "arguments that are a string")
 
 
@@ -64,8 +72,11 @@ STEPS: Final[list[tuple[str, Callable[[Audit, Session], Awaitable[None]]]]] = [
 
 
 async def before_initialize(audit: Audit, session: Session) -> None:
-    """A call as the first message; of an unknown tool, since some server may serve it."""
-    answer = await session.ask("tools/call", {"name": _NO_TOOL, "arguments": {}})
+    """Call a tool in the first message. The tool is unknown, since some servers serve the call."""
+    if not audit.knows_its_tools:
+        audit.skip(_RUNS_UNKNOWN, "a call before initialization")
+        return
+    answer = await session.ask("tools/call", {"name": _unlisted(audit), "arguments": {}})
     # A server over HTTP need not keep sessions, and then knows of no initialization.
     if answer.code is None and not isinstance(answer.outcome, Status) and session.wire.name != "http":
         audit.add("channels.before_initialize", f"a call before initialization: {answer.shown()}")

@@ -13,24 +13,22 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 
 from iserror.check.memory import lowlevel_of
+from iserror.check.notes import Audit
 from iserror.check.session import Session
 from iserror.errors.errormap import ErrorMap
 from iserror.errors.toolfailure import ToolFailure
-from iserror.guard import ToolErrors
-from iserror.hosts._mcp import guard_of
-from iserror.layers.function import Options, is_guarded, options_of
-from iserror.support.loading import named
+from iserror.hosts import guard_of
+from iserror.layers.options import Options, is_guarded, options_of
+from iserror.layers.settings import Settings
+from iserror.support.loading import full_name
 from iserror.support.look import attempt
 from iserror.support.sdk import host_tool_errors, is_protocol_error
-
-if TYPE_CHECKING:
-    from iserror.check.audit import Audit
 
 _NOT_THE_USERS: Final = frozenset({"mcp", "mcp_types", "fastmcp", "iserror", "builtins"})
 
@@ -46,7 +44,7 @@ class _Tool:
     @property
     def options(self) -> Options | None:
         found = options_of(self.fn)
-        return found if found is not None and found.guard is not None else None
+        return found if found is not None and found.settings is not None else None
 
     @property
     def module(self) -> str:
@@ -101,7 +99,7 @@ def _output(audit: Audit, tool: _Tool) -> None:
         return
     said = attempt(lambda: get_type_hints(fn, include_extras=True).get("return"), None)
     for kind in dict.fromkeys(_unserialisable(said)):
-        name = named(kind) if isinstance(kind, type) and not get_args(kind) else str(kind)
+        name = full_name(kind) if isinstance(kind, type) and not get_args(kind) else str(kind)
         audit.add("coverage.output_type", f"it returns {name}, which cannot be made JSON", tool.name, name)
 
 
@@ -126,7 +124,7 @@ def _unserialisable(kind: Any) -> Iterator[Any]:
 # --- the map -------------------------------------------------------------------------------------------------
 
 
-def _map(audit: Audit, tools: Iterable[_Tool], attached: ToolErrors | None) -> None:
+def _map(audit: Audit, tools: Iterable[_Tool], attached: Settings | None) -> None:
     """Exceptions without an entry, and entries without an exception."""
     by_module: dict[str, list[_Tool]] = {}
     maps: dict[int, tuple[str, ErrorMap]] = {} if attached is None else {id(attached.errors): ("", attached.errors)}
@@ -144,16 +142,16 @@ def _map(audit: Audit, tools: Iterable[_Tool], attached: ToolErrors | None) -> N
                 which = ", ".join(tool.name for tool in of_it)
                 audit.add(
                     "coverage.unmapped_exception",
-                    f"{named(kind)} has no entry: raised by a tool ({which}) it is INTERNAL_ERROR",
-                    where=named(kind),
+                    f"{full_name(kind)} has no entry: raised by a tool ({which}) it is INTERNAL_ERROR",
+                    where=full_name(kind),
                 )
     for name, errors in maps.values():
         for key, entry in errors.entries.items():
             if why := source.cannot_be_raised(key):
-                audit.add("coverage.unraised_entry", f"{named(key)} ({entry.code}): {why}", name, named(key))
+                audit.add("coverage.unraised_entry", f"{full_name(key)} ({entry.code}): {why}", name, full_name(key))
 
 
-def _maps_of(tool: _Tool, attached: ToolErrors | None) -> list[ErrorMap]:
+def _maps_of(tool: _Tool, attached: Settings | None) -> list[ErrorMap]:
     own = [] if tool.options is None else list(tool.options.maps)
     return own + ([attached.errors] if attached is not None else [])
 

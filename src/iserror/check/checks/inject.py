@@ -15,22 +15,23 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anyio
 
 from iserror.check.bodies import PLACE, Bodies, Place, Stage
-from iserror.check.checks import channels
+from iserror.check.checks.answer import look_at_form
 from iserror.check.checks.arguments import fitting
 from iserror.check.faults import Fault, faults
 from iserror.check.memory import Memory
+from iserror.check.notes import Audit, Options
 from iserror.check.plants import Plants
 from iserror.check.session import Answer, Session, Step
 from iserror.check.wire import CannotRunError
 from iserror.client.outcome import ProtocolFailed, Succeeded, ToolFailed
 from iserror.errors.failure import Failure
 from iserror.errors.vocabulary import default_outcome
-from iserror.hosts._mcp import guard_of
+from iserror.hosts import guard_of
 from iserror.logs import frames
 from iserror.logs.chain import State
 from iserror.logs.read.reader import find
@@ -41,9 +42,6 @@ from iserror.support.causes import leaves
 from iserror.support.jsonrpc import FAILURE_KEY, REQUEST_ID_KEY
 from iserror.support.look import attempt
 from iserror.support.schema import schema_error
-
-if TYPE_CHECKING:
-    from iserror.check.audit import Audit, Options
 
 MAX_TEXT: Final = 2_000
 _POLL: Final = 0.005
@@ -236,7 +234,7 @@ class _Judge:
         self.audit.add(check, seen, self.tool["name"], where or self.fault.name)
 
     def look(self, answer: Answer, records: list[Record]) -> None:
-        channels.look(self.audit, answer, self.tool["name"])
+        look_at_form(self.audit, answer, self.tool["name"])
         fault = self.fault
         if sent := self.plants.sent(answer.received):
             vouched = f" (the map calls {', '.join(fault.safe)} safe)" if fault.safe else ""

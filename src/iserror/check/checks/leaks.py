@@ -6,15 +6,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from iserror.check.notes import Audit
 from iserror.check.session import Answer
 from iserror.client.outcome import ToolFailed
 from iserror.redact import redact, redact_text
 from iserror.redact.rule import MARK, Profile
-
-if TYPE_CHECKING:
-    from iserror.check.audit import Audit
 
 _KINDS: Final = re.compile(re.escape(MARK) + r"(\w{1,40})\]")
 _BOUNDS: Final = {"size", "cycle", "int"}

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from iserror.check.checks.arguments import example
+from iserror.check.checks.answer import look
+from iserror.check.checks.arguments import example, is_read_only
+from iserror.check.notes import Audit
 from iserror.check.session import Answer, Session
 from iserror.client.outcome import Succeeded, ToolFailed
 from iserror.errors.returned import looks_like_an_error
 from iserror.support.look import attempt
 from iserror.support.schema import schema_error
-
-if TYPE_CHECKING:
-    from iserror.check.audit import Audit
 
 MAX_ERROR: Final = 2_000
 """Characters of an error's texts."""
@@ -32,12 +31,6 @@ _VALIDATOR: Final = re.compile(
     r"Output validation error|\d+ validation errors? for |outputSchema defined but|errors\.pydantic\.dev"
 )
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-
-
-def is_read_only(tool: Mapping[str, Any]) -> bool:
-    """Whether the tool says of itself that it changes nothing."""
-    annotations = tool.get("annotations")
-    return isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True
 
 
 def to_call(
@@ -83,7 +76,7 @@ async def check(audit: Audit, session: Session, tool: Mapping[str, Any], argumen
     """Call a tool once and look at its answer."""
     name, schema = tool["name"], tool.get("outputSchema")
     answer = await session.call(name, arguments)
-    audit.look(answer, name)
+    look(audit, answer, name)
     if _SURROGATE.search(json.dumps(answer.received, ensure_ascii=False) if isinstance(answer.received, dict) else ""):
         audit.add("results.undecodable", "a text with lone surrogates, or bytes that are no UTF-8", name)
     structured = answer.result.get("structuredContent")

@@ -280,8 +280,8 @@ _NO_ANSWER: Final = (
     "check that the server runs, and that this is its HTTP port (8123, or 8443 with secure=1), not the native one"
 )
 _REMEDIES: Final = {
-    "47": "the table has not all columns; make it from the statement that iserror ships, see docs/shipping.md",
-    "60": "there is no such table; make it as docs/shipping.md says, or name another with ?table=",
+    "47": "the table has not all columns; make it from the statement that iserror ships, see docs/how-to/shipping.md",
+    "60": "there is no such table; make it as docs/how-to/shipping.md says, or name another with ?table=",
     "81": "there is no such database; name it in the url, after the port",
     "159": "the server gave up after its time limit; ask for less time",
     "192": "there is no such user; check the url",

@@ -1,0 +1,144 @@
+"""`Run`: the function layer's part in a failure. It catches what a guarded function raises, and says what to raise.
+
+A guarded function runs in one of three places: in a call of its own, if nothing guards what called it; nested in the
+call of another tool; or as the body of the tool that a host runs for the call that it is serving. In the last case the
+layers above it end the call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from iserror.errors.partial import PartialResult
+from iserror.errors.problem import Problem, crash
+from iserror.errors.resolve import resolve
+from iserror.errors.returned import stated_problem, text_of_value
+from iserror.layers.call import Call, current
+from iserror.layers.cancel import may_pass, must_pass
+from iserror.layers.lifecycle import Scope, fail
+from iserror.layers.options import Options
+from iserror.layers.protocol import protocol_exception
+from iserror.layers.report import log_cancelled, log_finished, log_returned_error, report_or_keep
+from iserror.logs.sink import tell_once
+from iserror.support.look import look, shield
+
+
+class Run:
+    """One run of a guarded function."""
+
+    __slots__ = ("call", "options", "scope")
+
+    def __init__(self, call: Call, options: Options, scope: Scope | None) -> None:
+        self.call = call
+        self.options = options
+        self.scope = scope
+        """None if the function is the body of the tool of a call that a host serves."""
+
+    @classmethod
+    def begin(cls, options: Options, name: str) -> Run | None:
+        """Step into the call that the function runs in; None if the function isn't guarded here.
+
+        Args:
+            options: Those of the function.
+            name: The name of its tool, in a call of its own.
+        """
+        outer, settings = current.get(), options.settings
+        if outer is not None:
+            if outer.progress.closed:
+                outer = None
+            elif outer.progress.body is options.key:
+                outer.progress.body_begins(options if settings is not None else None)
+                return cls(outer, options, None)
+        if settings is None:
+            return None
+        call = Call(settings, name, outer)
+        call.progress.stands_alone(options)
+        return cls(call, options, Scope(call))
+
+    def pause(self) -> None:
+        """Step out of the call while a generator waits for its caller."""
+        if self.scope is not None:
+            self.scope.step_out()
+
+    def resume(self) -> None:
+        """Step back in."""
+        if self.scope is not None:
+            self.scope.step_in()
+
+    def end(self) -> None:
+        """Leave the function, and the call with it if that is the function's own."""
+        if self.scope is not None:
+            self.scope.leave()
+        else:
+            self.call.progress.body_ends()
+
+    def returned(self, result: Any) -> Any:
+        """Return what the function returned.
+
+        Raises:
+            ToolFailure: If a host serves the call, and the result says that the tool failed.
+        """
+        call = self.call
+        if self.scope is not None:
+            log_finished(call)
+            return result
+        call.progress.body_returns()
+        problem = shield(problem_in, None, call, result)
+        if problem is not None:
+            raise fail(call, problem)
+        is_partial = isinstance(result, PartialResult) and not result.complete
+        call.progress.completes(result.summary if is_partial else None)
+        return result
+
+    def failed(self, exc: BaseException) -> BaseException:
+        """Return what to raise for an exception: itself if it has to propagate, else a `ToolFailure`."""
+        found = shield(self._failed, None, exc)
+        if found is not None:
+            return found
+        return exc if self.call.failed_with(exc) or may_pass(exc) else self.stopped(crash(exc))
+
+    def _failed(self, exc: BaseException) -> BaseException:
+        call, alone = self.call, self.scope is not None
+        if must_pass(exc):
+            if alone and call.parent is None and not isinstance(exc, (KeyboardInterrupt, GeneratorExit)):
+                log_cancelled(call)
+            return exc
+        if call.failed_with(exc):  # raised by `returned`, by the layer of the key, or by an inner run of the same body
+            if alone:
+                report_or_keep(call)
+            return exc
+        problem = resolve(exc, (*self.options.maps, *call.progress.maps))
+        if isinstance(problem, Problem):
+            return self.stopped(problem)
+        if not alone:
+            call.progress.errs(problem)
+        elif call.parent is None:
+            return protocol_exception(call, problem)
+        return problem.exception
+
+    def stopped(self, problem: Problem) -> BaseException:
+        """Return the `ToolFailure` that says a problem. The outermost layer reports it."""
+        failed = fail(self.call, problem)
+        if self.scope is not None:
+            report_or_keep(self.call)
+        return failed
+
+
+def problem_in(call: Call, result: Any) -> Problem | None:
+    """Return the problem that a returned value states: a host's error result, or an error returned as a success.
+
+    A success that reads like an error is a problem only with `returned_errors="convert"`; with `"log"` it is logged.
+    """
+    problem = stated_problem(result)
+    if problem is not None or call.settings.returned_errors == "off":
+        return problem
+    reads_like_one = look(lambda: bool(call.settings.is_returned_error(result)), None)
+    if reads_like_one is None:
+        tell_once("is_returned_error", "is_returned_error raised; the value counts as a success")
+    if not reads_like_one:
+        return None
+    if call.settings.returned_errors == "convert":
+        said = look(text_of_value, "The tool returned an error.", result)
+        return Problem("RETURNED_ERROR", said, outcome="unknown")
+    log_returned_error(call)
+    return None
