@@ -19,6 +19,7 @@ from iserror import ErrorMap, ToolErrors
 from iserror.errors.problem import Problem
 from iserror.errors.resolve import resolve
 from iserror.layers.call import Call
+from iserror.layers.lifecycle import failure_of
 from iserror.layers.report import report
 from iserror.logs.chain import to_json
 from iserror.logs.excinfo import described
@@ -88,8 +89,7 @@ def failed_call(guard: ToolErrors, exc: Exception) -> Call:
     problem = resolve(exc, (ErrorMap(),))
     assert isinstance(problem, Problem)
     call = Call(guard, "export_report")
-    call.problem = problem
-    call.failure = problem.failure(tool=call.tool, effect="write", request_id=call.request_id, trace_id=None)
+    call.progress.fails(problem, failure_of(call, problem))
     return call
 
 
