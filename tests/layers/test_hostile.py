@@ -54,6 +54,7 @@ async def test_predicate_raises(raised: str, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err.count("is_returned_error raised") == 1
 
 
+@pytest.mark.usefixtures("bugs_are_reported")
 @pytest.mark.parametrize("raised", RAISED)
 async def test_sink_raises(raised: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A log sink that raises costs the line and not the result."""

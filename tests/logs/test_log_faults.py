@@ -224,6 +224,16 @@ def test_a_bug_in_the_sink(lines: Lines, monkeypatch: pytest.MonkeyPatch, capsys
     request_id = fail()
     assert [(line["event"], line.get("lost")) for line in lines.read()] == [("tool_failed", None), ("log_resumed", 4)]
     assert lines.read()[0]["request_id"] == request_id
+    monkeypatch.setattr(appender.Appender, "append", bug)
+    fail()
+    assert State.file.lost == 2  # it is reported again, since a line got through in between
+
+
+def test_a_bug_in_the_sink_fails_a_test(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sink swallows none in this suite."""
+    monkeypatch.setattr(appender.Appender, "append", bug)
+    with pytest.raises(RuntimeError, match=SECRET):
+        sink.FileSink(lines.folder).write("{}")
 
 
 @pytest.mark.usefixtures("bugs_are_reported")

@@ -140,8 +140,11 @@ class FileSink:
                 return self._alone(body, owner, final)
             finally:
                 while self._waiting:
-                    with suppress(IndexError):  # a handler in between has written it
-                        self._alone(*self._waiting.popleft())
+                    try:
+                        waiting = self._waiting.popleft()
+                    except IndexError:  # a handler in between has written it
+                        break
+                    self._alone(*waiting)
 
     def _alone(self, body: str, owner: Owner | None, final: bool) -> str:
         self._busy = True
