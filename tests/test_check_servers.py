@@ -20,7 +20,7 @@ from iserror.check.checks.arguments import broken
 from iserror.check.finding import CHECKS, UNPROBED, Finding
 from iserror.check.notes import Audit, Options
 from iserror.check.target import parse
-from iserror.check.wire import CannotRunError, safe_url
+from iserror.check.connection import CannotRunError, safe_url
 from iserror.cli import run as cli
 from tests.bad_server import SECRET
 from tests.checked_server import PASSWORD

@@ -38,7 +38,7 @@ from iserror.check.notes import Options
 from iserror.check.plants import Plants
 from iserror.check.session import Session
 from iserror.check.target import Target
-from iserror.check.wire import GoneError
+from iserror.check.connection import GoneError
 from iserror.errors.failure import Failure
 from iserror.logs import chain
 from iserror.logs.sink import FileSink

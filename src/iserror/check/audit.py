@@ -17,7 +17,7 @@ from iserror.check.checks.inject import Injection
 from iserror.check.notes import Audit, Options
 from iserror.check.session import Answer, NotSpokenError, Session, Step, revisions
 from iserror.check.target import Target, quiet
-from iserror.check.wire import CannotRunError, GoneError, Wire
+from iserror.check.connection import CannotRunError, GoneError, Wire
 from iserror.support.jsonrpc import STATELESS_REVISION
 
 MAX_BROKEN: Final = 10

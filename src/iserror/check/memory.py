@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from iserror.check.wire import GRACE, GoneError, Wire
+from iserror.check.connection import GRACE, GoneError, Wire
 
 R = TypeVar("R")
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import anyio
 
-from iserror.check.wire import GoneError, Message, Status, Wire
+from iserror.check.connection import GoneError, Message, Status, Wire
 from iserror.client import CallOutcome, classify
 from iserror.client.outcome import ContractBroken, ProtocolFailed, Succeeded, ToolFailed
 from iserror.redact.speech import safe_line

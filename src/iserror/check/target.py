@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import anyio
 
 from iserror.check.memory import lowlevel_of, memory
-from iserror.check.wire import CannotRunError, Http, Wire, safe_url, stdio
+from iserror.check.connection import CannotRunError, Http, Wire, safe_url, stdio
 from iserror.hosts import SUPPORTED
 from iserror.redact.speech import safe_line
 from iserror.support.loading import imported

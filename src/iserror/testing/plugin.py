@@ -161,7 +161,7 @@ class Server(pytest.Collector):
         from iserror.check.checks.arguments import NO_SUCH_PROBE
         from iserror.check.checks.results import NO_SUCH_TOOL
         from iserror.check.notes import Options
-        from iserror.check.wire import CannotRunError
+        from iserror.check.connection import CannotRunError
 
         wrong = ""
         try:

@@ -9,7 +9,7 @@ from iserror.check.checks import leaks
 from iserror.check.checks.answer import look
 from iserror.check.notes import Audit
 from iserror.check.session import Session
-from iserror.check.wire import Status
+from iserror.check.connection import Status
 from iserror.client.outcome import Succeeded
 
 _NO_TOOL: Final = "iserror_check_no_such_tool"

@@ -27,7 +27,7 @@ from iserror.check.memory import Memory
 from iserror.check.notes import Audit, Options
 from iserror.check.plants import Plants
 from iserror.check.session import Answer, Session, Step
-from iserror.check.wire import CannotRunError
+from iserror.check.connection import CannotRunError
 from iserror.client.outcome import ProtocolFailed, Succeeded, ToolFailed
 from iserror.errors.failure import Failure
 from iserror.errors.vocabulary import default_outcome
