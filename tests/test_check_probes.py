@@ -16,7 +16,7 @@ import pytest
 
 from iserror.check import audit
 from iserror.check.finding import UNPROBED
-from iserror.check.notes import Audit, Options
+from iserror.check.notes import Audit, CheckOptions
 from iserror.check.target import parse
 from tests.hosts import IS_FASTMCP, ROOT, free_port, serving_http
 from tests.test_check import run
@@ -184,7 +184,7 @@ LISTS: dict[str, tuple[dict[str, Any], set[tuple[str, str]]]] = {
 }
 
 
-def called(lists: dict[str, Any], calls: Path, options: Options, *answer: str) -> tuple[Audit, list[Any]]:
+def called(lists: dict[str, Any], calls: Path, options: CheckOptions, *answer: str) -> tuple[Audit, list[Any]]:
     """Check such a server: what was found, and the revision and name of each call."""
     command = [sys.executable, str(LISTED), json.dumps(lists), str(calls), *answer]
     done = audit.check(parse(None, command), options)
@@ -195,7 +195,7 @@ def called(lists: dict[str, Any], calls: Path, options: Options, *answer: str) -
 def test_what_a_server_lists(name: str, tmp_path: Path) -> None:
     """Only `readOnlyHint: true`, of a tool whose name is listed once, in the revision's own list, allows a call."""
     lists, expected = LISTS[name]
-    done, calls = called(lists, tmp_path / "calls", Options(20))
+    done, calls = called(lists, tmp_path / "calls", CheckOptions(20))
     listed = {item["name"] for pages in lists.values() for page in pages for item in page if "name" in item}
     assert {(version, tool) for version, tool in calls if tool in listed} == expected
     assert {version for version, _ in calls} >= {FIRST, *OTHERS}  # the other calls did come
@@ -208,13 +208,13 @@ def test_read_only_calls_no_tool_that_is_listed_twice(tmp_path: Path) -> None:
     without = {"type": "object", "properties": {}}
     lists = {"*": [[tool("a", READS, inputSchema=without), tool("a", inputSchema=without), tool("b", READS)]]}
     lists["*"][0].append(tool("c", READS, inputSchema=without))
-    _, calls = called(lists, tmp_path / "calls", Options(20, read_only=True))
+    _, calls = called(lists, tmp_path / "calls", CheckOptions(20, read_only=True))
     assert {name for _, name in calls} & {"a", "b", "c"} == {"b", "c"}
 
 
 def test_a_server_that_runs_unknown_tools(tmp_path: Path) -> None:
     """A server that answers a call of an unknown tool with a success gets no other call that names no listed tool."""
-    done, calls = called({"*": [[tool("a")]]}, tmp_path / "calls", Options(20), "done")
+    done, calls = called({"*": [[tool("a")]]}, tmp_path / "calls", CheckOptions(20), "done")
     assert calls == [(FIRST, "iserror_check_no_such_tool")]
     (finding,) = done.found.values()
     assert (finding.check, finding.revisions) == ("channels.unknown_tool", (FIRST,))
@@ -231,6 +231,6 @@ def test_a_server_that_runs_unknown_tools(tmp_path: Path) -> None:
 def test_a_probe_of_no_tool(listed: str, tmp_path: Path) -> None:
     """A name in `--probe` that no revision lists is reported."""
     lists = {FIRST: [[tool("a")]], "*": [[tool("b")]]}
-    done, calls = called(lists, tmp_path / "calls", Options(20, probe=(listed, "c")))
+    done, calls = called(lists, tmp_path / "calls", CheckOptions(20, probe=(listed, "c")))
     assert done.skipped["the probe that was asked for, since there is no such tool"] == ["c"]
     assert {version for version, name in calls if name == listed} == ({FIRST} if listed == "a" else set(OTHERS))

@@ -33,12 +33,12 @@ from iserror import (
 )
 from iserror.check import audit
 from iserror.check.checks.arguments import fitting
+from iserror.check.connection import GoneError
 from iserror.check.memory import Memory, memory
-from iserror.check.notes import Options
+from iserror.check.notes import CheckOptions
 from iserror.check.plants import Plants
 from iserror.check.session import Session
 from iserror.check.target import Target
-from iserror.check.connection import GoneError
 from iserror.errors.failure import Failure
 from iserror.logs import chain
 from iserror.logs.sink import FileSink
@@ -77,7 +77,7 @@ def _no_body_runs() -> Iterator[None]:
 def inject(server: Any, *calls: tuple[str, dict[str, Any]], steps: Callable[[str], None] = lambda step: None) -> Any:
     """Check a server object, and give what was found."""
     target = Target("memory", "server", lambda _: memory(server), server)
-    return audit.check(target, Options(20, calls, inject=True), steps)
+    return audit.check(target, CheckOptions(20, calls, inject=True), steps)
 
 
 def keys(done: Any) -> set[tuple[str, str]]:

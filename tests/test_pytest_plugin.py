@@ -174,7 +174,7 @@ def test_a_call_of_no_tool(suite: Any) -> None:
     [
         ("nowhere:mcp", "nowhere cannot be imported: ModuleNotFoundError: *"),
         ("served:fails", "served:fails cannot make a server: RuntimeError: cannot connect to *"),
-        ("served", "'served' is no target: *"),
+        ("served", "'served' is not a target: *"),
         ("https://example.test/mcp", "https://example.test/mcp is not in memory: use module:object or file.py:object"),
     ],
 )
