@@ -232,5 +232,5 @@ def test_a_probe_of_no_tool(listed: str, tmp_path: Path) -> None:
     """A name in `--probe` that no revision lists is reported."""
     lists = {FIRST: [[tool("a")]], "*": [[tool("b")]]}
     done, calls = called(lists, tmp_path / "calls", CheckOptions(20, probe=(listed, "c")))
-    assert done.skipped["the probe that was asked for, since there is no such tool"] == ["c"]
+    assert done.skipped["the probe that you asked for, since there is no such tool"] == ["c"]
     assert {version for version, name in calls if name == listed} == ({FIRST} if listed == "a" else set(OTHERS))

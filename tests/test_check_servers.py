@@ -167,7 +167,7 @@ def test_a_server_that_does_not_validate() -> None:
     done = audit.check(parse(None, [sys.executable, BAD, "credulous"]), CheckOptions(timeout=20, probe=("do",)))
     (finding,) = done.found.values()
     assert (finding.seen, len(finding.revisions)) == ("required arguments missing: a success, 'done'", 1)
-    assert done.skipped == {"arguments, since this server does not validate them": ["do"]}
+    assert done.skipped == {"arguments, since this server doesn't validate them": ["do"]}
 
 
 # --- arguments -----------------------------------------------------------------------------------------------
