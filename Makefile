@@ -2,13 +2,17 @@
 PYTHON ?= python3
 NOX = .venv/bin/nox
 
-.PHONY: demo test lint conformance coverage bench clean
+.PHONY: demo test slow lint conformance coverage bench clean
 
 demo: $(NOX)
 	@$(NOX) --no-error-on-missing-interpreters -s demo
 
 test: $(NOX)
 	$(NOX) -t lint tests
+
+# The big numbers in full: minutes, and not part of `make test`.
+slow: $(NOX)
+	$(NOX) -s slow
 
 lint: $(NOX)
 	$(NOX) -t lint

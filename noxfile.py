@@ -40,29 +40,13 @@ HOSTS = {
     "fastmcp4": ["fastmcp>=4.2.3,<5"],
 }
 
-# What knows no host is tested on one, on the oldest and the newest Python.
+# What knows no host is tested on this one.
 HOSTLESS_ON = "mcp2"
-HOSTLESS = [
-    "test_tool_caller",
-    "test_redact",
-    "test_redaction_corpus",
-    "test_log_reading",
-    "test_log_writing",
-    "test_report",
-    "test_clickhouse",
-    "test_idempotency_redis",
-    "test_idempotency_stores",
-    "test_check_servers",
-    "test_examples",  # tests/interop has the example on every host
-]
-# What starts many servers is tested where hosts differ, and SDKs: the newest of each host, the lowest of each SDK.
-AT_THE_ENDS = ["test_agents", "test_idempotency", "test_pytest_plugin"]
-LOWEST_SDKS = ["mcp1-low", "mcp2-low"]
-# What takes longest, on the newest Python.
-ON_THE_NEWEST = ["test_check", "test_check_servers", "test_examples", "test_idempotency_redis", "test_report"]
 
-# The Pythons between test what a Python can change: not what every process does alike.
-BETWEEN = ["test_log_calls", "test_logs", "test_imports", "test_partial", "test_protocol", "test_wire", "test_catalog"]
+# These have sessions of their own.
+APART = ["--ignore=tests/interop", "--ignore=tests/packs"]
+# Three on two cores: half of what they do is to wait for servers.
+IN_PARALLEL = ["-n", "3", "--dist", "worksteal"]
 
 # tests/interop has a session of its own: the newest of each host, on the newest Python. The conformance suite needs
 # Node 22, which few machines have: everybody takes this one, from the package index.
@@ -96,35 +80,31 @@ def _cells() -> list[tuple[str, str]]:
     """Low versions on the oldest Python, the newest of each host on the newest, one host on every one."""
     cells = []
     for host in HOSTS:
-        pythons = {OLDEST} if host.endswith("-low") else set(FOUND) if host == "mcp2" else {NEWEST}
+        pythons = {OLDEST} if host.endswith("-low") else set(FOUND) if host == HOSTLESS_ON else {NEWEST}
         cells += [(host, version) for version in FOUND if version in pythons]
     return cells
 
 
+def _kinds(host: str, version: str) -> str:
+    """The tests that a cell runs, by the markers of pyproject.toml."""
+    if host == HOSTLESS_ON and version not in (OLDEST, NEWEST):
+        return "python"
+    if host == HOSTLESS_ON and version != NEWEST:
+        kinds = ["hostless", "python"]
+    else:
+        kinds = ["host", *["sdk"] * host.startswith("mcp"), *["hostless"] * (host == HOSTLESS_ON)]
+    return f"({' or '.join(kinds)})" + (" and not newest" if version != NEWEST else "")
+
+
 def _tests(host: str, version: str) -> Callable[[nox.Session], None]:
     def run(session: nox.Session) -> None:
-        here = host == HOSTLESS_ON and version in (OLDEST, NEWEST)
         # The engine and the charts are tested once.
-        reading = ["--group", "reading"] if here and version == NEWEST else []
+        reading = ["--group", "reading"] if (host, version) == (HOSTLESS_ON, NEWEST) else []
         session.install("-e", ".", *HOSTS[host], "--group", "test", *reading)
-        # Three on two cores: half of what they do is to wait for servers.
-        arguments = session.posargs or ["-n", "3"]
-        left_out = [] if here else list(HOSTLESS)
-        if version != NEWEST:
-            left_out += ON_THE_NEWEST if host in LOWEST_SDKS else [*ON_THE_NEWEST, *AT_THE_ENDS]
-        if version not in (OLDEST, NEWEST):
-            left_out += BETWEEN
-        arguments = [
-            "--ignore=tests/interop",
-            "--ignore=tests/packs",
-            *(f"--ignore=tests/{name}.py" for name in left_out),
-            *arguments,
-        ]
         # `make coverage`: it costs a third of the time, and one Python shows it.
         under = ["coverage", "run", "-m"] if version == NEWEST and "ISERROR_COVERAGE" in os.environ else []
-        # The big numbers of the log's tests are run in full once.
-        env = {} if here and version == OLDEST else {"ISERROR_TEST_SCALE": "0.1"}
-        session.run("python", "-m", *under, "pytest", *arguments, env=env)
+        arguments = session.posargs or ["-m", _kinds(host, version), *IN_PARALLEL]
+        session.run("python", "-m", *under, "pytest", *APART, *arguments)
 
     run.__doc__ = f"Run the test suite on {host}."
     return run
@@ -137,6 +117,14 @@ for _host, _version in _cells():
         python=FOUND[_version],
         tags=["tests"],
     )
+
+
+@nox.session(python=FOUND[NEWEST])
+def slow(session: nox.Session) -> None:
+    """Run what `make test` does with a tenth of its numbers with all of them."""
+    session.install("-e", ".", *HOSTS[HOSTLESS_ON], "--group", "test", "--group", "reading")
+    arguments = session.posargs or ["-n", "2"]
+    session.run("python", "-m", "pytest", "-m", "slow", *APART, *arguments, env={"ISERROR_TEST_SCALE": "1"})
 
 
 @nox.session(tags=["tests"], python=FOUND[NEWEST])
@@ -171,6 +159,15 @@ def lint(session: nox.Session) -> None:
     session.run("mypy")
     session.run("mypy", "tests/typing/api.py")
     session.run("pyright")
+
+
+@nox.session(tags=["tests"], python=FOUND[NEWEST])
+def docs(session: nox.Session) -> None:
+    """Build the documentation site into docs/_build/html; a warning fails the build."""
+    if NEWEST == "3.10":
+        session.skip("the documentation site needs Python 3.11 or newer")
+    session.install("-e", ".[client,redis]", "mcp>=2.3.0,<3", "--group", "docs")
+    session.run("sphinx-build", "-E", "-W", "-n", "--keep-going", "-q", "docs", "docs/_build/html")
 
 
 @nox.session

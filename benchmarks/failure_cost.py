@@ -20,8 +20,8 @@ from iserror.errors.problem import Problem
 from iserror.errors.resolve import resolve
 from iserror.layers.call import Call
 from iserror.layers.report import report
-from iserror.logs.chain import _to_json
-from iserror.logs.excinfo import describe
+from iserror.logs.chain import to_json
+from iserror.logs.excinfo import described
 from iserror.logs.sink import FileSink
 from iserror.redact import redact_text
 
@@ -69,7 +69,7 @@ def contenders(folder: Path) -> dict[str, timing.Batch]:
     standard.addHandler(handler)
 
     return {
-        "the traceback as data, redacted": timing.calls(describe, exc),
+        "the traceback as data, redacted": timing.calls(described, exc),
         "redaction of its message alone": timing.calls(lambda: redact_text(MESSAGE, profile="log")),
         "the line as JSON": timing.calls(_encode(line)),
         "the line to the file": timing.calls(sink.write, line),
@@ -108,7 +108,7 @@ def _line_of(call: Call, file: Path) -> str:
 
 def _encode(line: str) -> Any:
     event = json.loads(line)
-    return lambda: _to_json(event)
+    return lambda: to_json(event)
 
 
 def _structlog(file: Path, **options: bool) -> tuple[Any, str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.redaction_corpus import Sample, leaks, samples
+from tests.redact.corpus import Sample, leaks, samples
 from timing import Row, calls, compare, main
 
 from iserror import redact_text

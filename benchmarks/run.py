@@ -1,4 +1,4 @@
-"""Measure on every host and write docs/benchmarks.md: `make bench`; `--quick` to see only that it all works.
+"""Measure on every host and write docs/explanation/benchmarks.md: `make bench`; `--quick` to see that it all works.
 
 Each host has a virtualenv of its own in .nox/bench-HOST, made with uv.
 """
@@ -152,10 +152,10 @@ local variables unless told otherwise.
 
 ## Redaction
 
-On the texts of `tests/redaction/dev.jsonl`. Aims: 99 % of secrets, 98 % of all, 1 % of harmless texts altered, 0.5 % of
-what is wanted lost, 50 µs for a harmless text of 200 bytes, growth 1.1 (an exponent, over texts that are made to
-make patterns backtrack) and 0.5 s per MB at the worst of them. logfire's scrubber replaces a whole text for one word in
-it; detect-secrets is made for source code.
+On the texts of `tests/redact/texts/dev.jsonl`. Aims: 99 % of secrets, 98 % of all, 1 % of harmless texts altered,
+0.5 % of what is wanted lost, 50 µs for a harmless text of 200 bytes, growth 1.1 (an exponent, over texts that are made
+to make patterns backtrack) and 0.5 s per MB at the worst of them. logfire's scrubber replaces a whole text for one word
+in it; detect-secrets is made for source code.
 
 {redaction}
 
@@ -221,7 +221,7 @@ def main() -> None:
     if arguments.quick or arguments.host:
         print(text)
     else:
-        (ROOT / "docs" / "benchmarks.md").write_text(text, encoding="utf-8")
+        (ROOT / "docs" / "explanation" / "benchmarks.md").write_text(text, encoding="utf-8")
 
 
 def versions(python: Path) -> str:

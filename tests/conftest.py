@@ -15,8 +15,12 @@ import structlog
 from iserror import configure_logging, configure_redaction
 from iserror.logs import configure, sink
 from iserror.logs.chain import State
-from iserror.logs.excinfo import LogText
 from iserror.logs.fingerprint import keep_key_in
+from iserror.logs.redaction import LogText
+from iserror.support.look import faults
+from tests.helpers.clock import clock
+
+__all__ = ["clock"]
 
 # Where the library was installed before it had a plugin, pytest does not find that by itself.
 pytest_plugins = [] if "iserror" in entry_points(group="pytest11").names else ["iserror.testing.plugin"]
@@ -38,6 +42,19 @@ def _fresh_logging(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     keep_key_in(None)
     structlog.reset_defaults()
     configure_redaction()
+
+
+@pytest.fixture(autouse=True)
+def _bugs_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bug in a step of the library's fails the test that meets it."""
+    monkeypatch.setattr(faults, "raises", True)
+    faults._told.clear()
+
+
+@pytest.fixture
+def bugs_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bug in a step of the library's is reported, as outside of this suite."""
+    monkeypatch.setattr(faults, "raises", False)
 
 
 class Lines(list[dict[str, Any]]):

@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import Annotated  # noqa: UP035 - one import for all Pythons
 
 from iserror import ErrorMap, ToolErrors, ToolFailure
-from tests.hosts import (
+from tests.helpers.hosts import (
     ToolError,
     error_result,
     host_error_result,
@@ -429,7 +429,7 @@ def build(mode: Mode, **settings: Any) -> Any:
 
 def serve(server: Any) -> None:
     """Serve over stdio, or over HTTP when the command line says so."""
-    from tests.hosts import HOST, IS_FASTMCP
+    from tests.helpers.hosts import HOST, IS_FASTMCP
 
     if "--http" not in sys.argv:
         server.run(**({"show_banner": False} if IS_FASTMCP else {}))

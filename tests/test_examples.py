@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from iserror.testing import assert_tool_error
-from tests import hosts
-from tests.hosts import HOST, ROOT, normalize
+from tests.helpers import hosts
+from tests.helpers.hosts import HOST, ROOT, normalize
+
+pytestmark = [pytest.mark.hostless, pytest.mark.newest]
 
 SERVER = f"examples/billing/server_{HOST}.py"
 
@@ -64,12 +66,15 @@ def test_the_agent_loop_ends_as_it_expects() -> None:
 async def test_the_service_over_http(tmp_path: Path, upstream: str) -> None:
     """Over HTTP a read finds its invoice, the upstream logs its request id, and a lost payment forbids a repeat."""
     settings = ["--db", str(tmp_path / "db"), "--upstream", upstream, "--log", str(tmp_path / "logs")]
-    async with hosts.over_http(SERVER, *settings) as call:
-        found = normalize(await call("get_invoice", {"invoice_id": "INV-1001"}))
-        missing = await call("get_invoice", {"invoice_id": "INV-9"})
-        nobody = normalize(await call("find_invoices", {"customer": "nobody"}))
-        busy = await call("pay_invoice", {"invoice_id": "INV-1004", "amount": 100})
-        lost = await call("pay_invoice", {"invoice_id": "INV-1005", "amount": 100})
+    port = hosts.free_port()
+    with hosts.serving_http(SERVER, port, *settings):
+        async with hosts.sdk_http(f"http://127.0.0.1:{port}/mcp") as session:
+            call = hosts.caller(session.call_tool)
+            found = normalize(await call("get_invoice", {"invoice_id": "INV-1001"}))
+            missing = await call("get_invoice", {"invoice_id": "INV-9"})
+            nobody = normalize(await call("find_invoices", {"customer": "nobody"}))
+            busy = await call("pay_invoice", {"invoice_id": "INV-1004", "amount": 100})
+            lost = await call("pay_invoice", {"invoice_id": "INV-1005", "amount": 100})
 
     invoice = {"id": "INV-1001", "customer": "Blue Heron Bakery", "amount": 12_000, "paid": 0, "charged": 0}
     assert found["result"]["structuredContent"] == invoice

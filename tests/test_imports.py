@@ -6,7 +6,11 @@ import inspect
 import subprocess
 import sys
 
+import pytest
+
 import iserror
+
+pytestmark = pytest.mark.sdk
 
 
 def run(code: str) -> str:

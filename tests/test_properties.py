@@ -1,90 +1,29 @@
 """The guard never fails and never leaks, whatever an exception, a value or a hook does.
 
-Most of it runs on bare guarded functions, where every mistake of the guard shows as another exception; then the
-same list goes through the host under test in memory, and once over stdio.
+All of it runs on bare guarded functions, where every mistake of the guard shows as another exception;
+`tests/layers/test_hostile.py` takes the same list through a host.
 """
 
 from __future__ import annotations
 
-import json
-import re
 import sys
-import unicodedata
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from iserror import ErrorMap, Failure, Redactor, Rule, ToolErrors, ToolFailure, configure_redaction
-from iserror.logs.chain import State
 from iserror.support.causes import Group
-from tests import hostile_server, hosts
-from tests.hostile_server import DSN, HOSTILE, SECRET, Halt, Mapped
+from tests.helpers import hosts
+from tests.helpers.promises import RAISED, caught_from, check_failure, failure_of, quick
+from tests.servers import hostile_server
+from tests.servers.hostile_server import DSN, HOSTILE, SECRET, Mapped
 
-SCRIPT = "tests/hostile_server.py"
-# Zero-width and bidirectional characters.
-UNSEEN = re.compile("[\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+pytestmark = pytest.mark.hostless
+
 ANY_TEXT = st.text(st.characters(), max_size=120)
-RAISED: dict[str, Callable[[], BaseException]] = {
-    "Exception": lambda: RuntimeError(DSN),
-    "SystemExit": lambda: SystemExit(DSN),
-    "BaseException": lambda: Halt(DSN),
-}
-quick = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-
-
-def check_failure(failure: Failure | None) -> Failure:
-    """Every promise of the wire that one failure can break."""
-    assert failure is not None
-    sent = json.dumps(failure.to_wire(), ensure_ascii=False, allow_nan=False)
-    assert Failure.model_validate(json.loads(sent.encode("utf-8"))) == failure
-    # Who reads it redacts it again: around a quoted value that may take more, but only once.
-    read = Failure.from_wire(json.loads(sent))
-    assert read is not None
-    assert (read.code, read.outcome, read.request_id) == (failure.code, failure.outcome, failure.request_id)
-    assert Failure.from_wire(read.to_wire()) == read
-    assert 0 < len(failure.text) < 2000
-    for line in (failure.message, failure.hint or "", failure.tool):
-        assert not UNSEEN.search(line)
-        assert not [c for c in line if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")]
-    assert SECRET not in sent + failure.text
-    return failure
-
-
-def check_answer(answer: dict[str, Any]) -> None:
-    """The same of a whole answer as the client has it."""
-    result = answer["result"]
-    sent = json.dumps(result, ensure_ascii=False, allow_nan=False)
-    assert SECRET not in sent.encode("utf-8").decode()
-    assert result["isError"] is True
-    failure = check_failure(Failure.model_validate(result["_meta"]["iserror/failure"]))
-    assert failure.to_wire() == result["_meta"]["iserror/failure"]
-    assert [block["text"] for block in result["content"]] == [failure.text]
-
-
-def failure_of(guard: ToolErrors, exc: BaseException) -> Failure:
-    """What a bare guarded function says when it raises this."""
-
-    @guard
-    def tool() -> None:
-        raise exc
-
-    return check_failure(caught_from(tool))
-
-
-def caught_from(tool: Callable[[], object]) -> Failure | None:
-    """The failure that a guarded function raises. What else it raises is named only: pytest could not print it."""
-    try:
-        tool()
-    except ToolFailure as failed:
-        return failed.failure
-    except BaseException as escaped:
-        kind = type(escaped).__name__
-    else:
-        kind = "nothing"
-    raise AssertionError(f"instead of ToolFailure the guard raised {kind}")
 
 
 @pytest.mark.timeout(10)
@@ -95,28 +34,6 @@ def test_bare_function(kind: str, lines: Any) -> None:
     (line,) = lines.read()
     assert line["code"] == failure.code
     assert line["request_id"] == failure.request_id
-
-
-@pytest.mark.timeout(60)
-@pytest.mark.anyio
-@pytest.mark.parametrize("tool", ["fail", "fail_typed"])
-async def test_in_memory(tool: str, lines: Any) -> None:
-    """Every hostile exception is answered with a valid result by an attached server, and the server goes on."""
-    async with hosts.in_memory(hostile_server.make()) as call:
-        for kind in HOSTILE:
-            check_answer(await call(tool, {"kind": kind}))
-        assert hosts.text_of(await call("succeed")) == "done"
-    assert len(lines.read()) == len(HOSTILE)
-
-
-@pytest.mark.timeout(60)
-@pytest.mark.anyio
-async def test_over_stdio() -> None:
-    """Every hostile exception is answered over a real stdio session, and the session goes on."""
-    async with hosts.over_stdio(SCRIPT) as call:
-        for kind in HOSTILE:
-            check_answer(await call("fail", {"kind": kind}))
-        assert hosts.text_of(await call("succeed")) == "done"
 
 
 @quick
@@ -269,22 +186,6 @@ def test_retry_after_raises(raised: str) -> None:
     assert (failure.code, failure.message, failure.retry_after) == ("MAPPED", "No thing INV-1.", None)
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("raised", RAISED)
-async def test_predicate_raises(raised: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A predicate that raises makes the return value a success, and is told once."""
-
-    def predicate(value: object) -> bool:
-        raise RAISED[raised]()
-
-    async with hosts.in_memory(hostile_server.make(returned_errors="convert", is_returned_error=predicate)) as call:
-        for _ in range(2):
-            answer = await call("succeed")
-            assert answer["result"].get("isError", False) is False
-            assert hosts.text_of(answer) == "done"
-    assert capsys.readouterr().err.count("is_returned_error raised") == 1
-
-
 @pytest.mark.parametrize("raised", RAISED)
 def test_redactor_raises(raised: str) -> None:
     """A redactor with a rule that raises gives a failure that says nothing of the text."""
@@ -327,25 +228,6 @@ def test_stderr_raises(error: Callable[[], BaseException], monkeypatch: pytest.M
     """A stderr that fails in any way costs the line and not the answer."""
     monkeypatch.setattr(sys, "stderr", BadStream(error))
     assert failure_of(ToolErrors(), RuntimeError(DSN)).code == "INTERNAL_ERROR"
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("raised", RAISED)
-async def test_sink_raises(raised: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log sink that raises costs the line and not the result."""
-
-    class Sink:
-        def write(self, *args: object, **options: object) -> None:
-            raise RAISED[raised]()
-
-        def close(self) -> None:
-            pass
-
-    for name in ("file", "stderr"):
-        monkeypatch.setattr(State, name, Sink())
-    async with hosts.in_memory(hostile_server.make()) as call:
-        check_answer(await call("fail", {"kind": "1 MB"}))
-        assert hosts.text_of(await call("succeed")) == "done"
 
 
 def test_details_raise() -> None:

@@ -30,7 +30,7 @@ from mcp.types import (
 )
 
 from iserror import ToolErrors
-from tests.hosts import HOST, Context, new_server
+from tests.helpers.hosts import HOST, Context, new_server
 
 if HOST == "mcp2":
     from mcp.server.mcpserver.prompts.base import UserMessage as Message

@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from iserror.client import classify
-from tests.hosts import IS_FASTMCP, ProtocolError, fastmcp_http, fastmcp_stdio, sdk_http, sdk_stdio
+from tests.helpers.hosts import IS_FASTMCP, ProtocolError, fastmcp_http, fastmcp_stdio, sdk_http, sdk_stdio
 
 
 def connected(target: dict[str, Any]) -> AbstractAsyncContextManager[Any]:

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests import hosts
-from tests.hosts import ROOT
+from tests.helpers import hosts
+from tests.helpers.hosts import ROOT
 
 TIMEOUT = 300
 pytestmark = pytest.mark.timeout(TIMEOUT)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import hosts
-from tests.hosts import ROOT
+from tests.helpers import hosts
+from tests.helpers.hosts import ROOT
 from tests.interop.test_clients import interpreter, node
 
 SUITE = ROOT / "tests/interop/node_modules/@modelcontextprotocol/conformance/dist/index.js"

@@ -13,7 +13,7 @@ from iserror import ErrorMap, Failure, ToolErrors
 from iserror.errors.entry import Entry
 from iserror.errors.pack import Pack
 from tests.conftest import Lines
-from tests.hosts import failure_of, in_memory, new_server
+from tests.helpers.hosts import failure_of, in_memory, new_server
 
 CANARY = "canary7f3a"
 """Part of every URL, host, table, key, value and body of these tests; it must not come out."""

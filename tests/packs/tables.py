@@ -1,4 +1,4 @@
-"""The tables of docs/packs.md, out of the packs themselves: `python -m tests.packs.tables` writes them anew."""
+"""The tables of docs/reference/packs.md, from the packs: `python -m tests.packs.tables` writes them again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from iserror.errors.pack import Pack
 from iserror.packs.codes import VOCABULARY
 from iserror.packs.http import STATUSES
 
-PAGE = Path(__file__).parents[2] / "docs" / "packs.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "packs.md"
 _BETWEEN = re.compile(r"(<!-- (vocabulary|statuses|packs) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

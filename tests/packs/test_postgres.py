@@ -116,37 +116,75 @@ def test_it_passes(lines: Lines, postgres: Postgres, driver: Driver, one_row: An
     assert one_row() == [(1, "one", 1)]
 
 
+class Gate:
+    """A lock of the server's at which a statement waits until the test opens it."""
+
+    function = "pg_advisory_xact_lock(7)"
+    passes = f"select {function}"
+
+    def __init__(self, postgres: Postgres) -> None:
+        self.by = psycopg.connect(postgres.dsn, autocommit=True)
+        self.by.execute("select pg_advisory_lock(7)")
+
+    def __enter__(self) -> Gate:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.by.close()
+
+    def open(self) -> None:
+        self.by.execute("select pg_advisory_unlock(7)")
+
+    @staticmethod
+    def held() -> str:
+        """What has a row once a statement waits at the gate."""
+        return "from pg_locks where locktype = 'advisory' and not granted"
+
+    async def until(self, rows: str, count: int = 1) -> None:
+        """Wait until there are so many rows."""
+        for _ in range(2_000):
+            if self.by.execute(f"select count(*) {rows}").fetchone() == (count,):  # type: ignore[call-overload]
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"never {count} {rows}")
+
+
 def test_conflicts(lines: Lines, postgres: Postgres, driver: Driver, one_row: Any) -> None:
     """A serialisation failure and a deadlock roll the change back, and a repeat is safe."""
     pack, run = driver
 
     async def stale() -> None:
-        with psycopg.connect(postgres.dsn, autocommit=True) as other:
+        with Gate(postgres) as gate:
             task = asyncio.ensure_future(
                 run(
                     postgres,
-                    "begin isolation level repeatable read; select 1; select pg_sleep(0.3); "
+                    f"begin isolation level repeatable read; select 1; {gate.passes}; "
                     f"update {CANARY} set size = 2; commit",
                 )
             )
-            await asyncio.sleep(0.15)
-            other.execute(f"update {CANARY} set size = 3")
+            await gate.until(gate.held())
+            gate.by.execute(f"update {CANARY} set size = 3")
+            gate.open()
             await task
 
     async def deadlock() -> None:
-        with psycopg.connect(postgres.dsn) as other:
+        with Gate(postgres) as gate, psycopg.connect(postgres.dsn) as other:
             other.execute(f"select * from {CANARY} where id = 1 for update")
             other.execute("set deadlock_timeout = '60s'")
             task = asyncio.ensure_future(
                 run(
                     postgres,
-                    f"set deadlock_timeout = '300ms'; begin; insert into {CANARY} values (2, 'new'); "
+                    f"set deadlock_timeout = '10ms'; begin; insert into {CANARY} values (2, 'new'); {gate.passes}; "
                     f"update {CANARY} set size = 2 where id = 1; commit",
                 )
             )
-            await asyncio.sleep(0.1)
+            await gate.until(gate.held())
+            insert = asyncio.to_thread(other.execute, f"insert into {CANARY} values (2, 'other')")
+            waiting = asyncio.ensure_future(insert)
+            await gate.until(f"from pg_locks where pid = {other.info.backend_pid} and not granted")
+            gate.open()  # what waits last closes the circle, and finds that it has
             with suppress(psycopg.Error):
-                await asyncio.to_thread(other.execute, f"insert into {CANARY} values (2, 'other')")
+                await waiting
             other.rollback()
             await task
 
@@ -183,8 +221,9 @@ def test_the_connection_broke(lines: Lines, postgres: Postgres, one_row: Any) ->
 
     async def broken() -> None:
         connection = await psycopg.AsyncConnection.connect(postgres.dsn, autocommit=True)
-        sent = asyncio.ensure_future(connection.execute(f"insert into {CANARY} select 2, 'new' from pg_sleep(0.3)"))
-        await asyncio.sleep(0.1)
+        insert = f"insert into {CANARY} select 2, 'new' from {gate.function}"
+        sent = asyncio.ensure_future(connection.execute(insert))  # type: ignore[call-overload]
+        await gate.until(gate.held())
         with socket.socket(fileno=os.dup(connection.fileno())) as same:
             same.shutdown(socket.SHUT_RDWR)
         try:
@@ -192,9 +231,11 @@ def test_the_connection_broke(lines: Lines, postgres: Postgres, one_row: Any) ->
         finally:
             await connection.close()
 
-    said = failure(iserror.packs.psycopg, lines, broken)
-    assert told(said) == ("CONNECTION_LOST", "unknown", False)
-    time.sleep(0.4)
+    with Gate(postgres) as gate:
+        said = failure(iserror.packs.psycopg, lines, broken)
+        assert told(said) == ("CONNECTION_LOST", "unknown", False)
+        gate.open()
+        asyncio.run(gate.until(f"from {CANARY} where id = 2"))
     assert one_row() == [(1, "one", 1), (2, "new", None)]
 
 
@@ -204,7 +245,8 @@ def test_sessions_that_ended(lines: Lines, postgres: Postgres, one_row: Any) -> 
     async def idle(limit: str, statement: str) -> None:
         async with await psycopg.AsyncConnection.connect(postgres.dsn, autocommit=True) as connection:
             await connection.execute(f"set {limit} = 20; {statement}")  # type: ignore[arg-type]
-            await asyncio.sleep(0.2)
+            with Gate(postgres) as gate:
+                await gate.until(f"from pg_stat_activity where pid = {connection.info.backend_pid}", 0)
             await connection.execute(f"delete from {CANARY}")  # type: ignore[arg-type]
 
     # The server's last words may get lost with the connection.

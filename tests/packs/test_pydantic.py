@@ -12,7 +12,7 @@ import pytest
 import iserror
 from iserror import ErrorMap, ToolErrors
 from tests.conftest import Lines
-from tests.hosts import failure_of, in_memory, new_server
+from tests.helpers.hosts import failure_of, in_memory, new_server
 from tests.packs.failing import CANARY, failure
 
 PACK = iserror.packs.pydantic

@@ -19,7 +19,7 @@ from iserror import Failure
 from tests.conftest import Lines
 from tests.packs.failing import CANARY, entry_of, failure
 from tests.packs.upstream import free_port, stalled_connect
-from tests.redis_server import RedisServer
+from tests.servers.redis_server import RedisServer
 
 Pack = iserror.errors.pack.Pack
 

@@ -17,7 +17,7 @@ PACKS = {name: getattr(iserror.packs, name) for name in _PACKS}
 
 
 def test_the_page_is_current() -> None:
-    """The tables of docs/packs.md are those of the data: else run `python -m tests.packs.tables`."""
+    """The tables of docs/reference/packs.md are those of the data: else run `python -m tests.packs.tables`."""
     text = tables.PAGE.read_text(encoding="utf-8")
     assert tables.page(text) == text
 
@@ -50,7 +50,7 @@ def test_nothing_is_imported_for_it() -> None:
     """To include every pack loads none of them, and to look one up no module that is not the library's own."""
     script = (
         "import sys, iserror\n"
-        "errors = iserror.ErrorMap()\n"
+        "errors = iserror.ToolErrors().errors\n"
         "before = set(sys.modules)\n"
         "from iserror.packs import _PACKS\n"
         "errors.include(*(getattr(iserror.packs, name) for name in _PACKS))\n"
@@ -59,4 +59,4 @@ def test_nothing_is_imported_for_it() -> None:
         "print(sorted(m for m in set(sys.modules) - before if not m.startswith('iserror.packs')))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["['iserror.packs', 'iserror.errors.pack']", "[]"]
+    assert done.stdout.splitlines() == ["['iserror.packs', 'iserror.packs.listed']", "[]"]

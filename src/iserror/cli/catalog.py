@@ -1,215 +1,45 @@
-"""The catalogue of a server's codes, for its readers, and for the test that codes stay what they are."""
+"""`iserror catalog`: list a server's error codes and detect breaking changes."""
 
 from __future__ import annotations
 
-import html
-import json
-import re
-from collections.abc import Iterator, Mapping
-from datetime import timedelta
-from typing import Any, Final, cast
+import argparse
+from pathlib import Path
+from typing import Final
 
-from iserror.errors.entry import Entry
-from iserror.errors.errormap import ErrorMap
-from iserror.errors.pack import Pack
-from iserror.errors.vocabulary import default_outcome
-from iserror.guard import ToolErrors
-from iserror.hosts import ATTACHED
-from iserror.support.loading import full_name, imported
+from iserror.cli.terminal import FOUND, NOTHING, write
 
-SCHEMA_VERSION: Final = 1
-
-Code = dict[str, Any]
-"""What a code means: `category`, `retryable` (a repeat can help, of any entry), and `entries`, one an exception."""
+HELP: Final = "list a server's error codes and detect breaking changes"
+DESCRIPTION: Final = "List the error codes of a guard, an error map, a pack, or a server with a guard attached."
 
 
-def load(spec: str) -> object:
-    """The object that `module:name` or `file.py:name` names; the folder one stands in is looked in, too.
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("object", metavar="MODULE:OBJECT", help="billing.server:guard, or server.py:guard")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON, which --check reads")
+    form.add_argument("--html", action="store_true", help="print an HTML page")
+    form.add_argument(
+        "--check",
+        metavar="FILE",
+        type=Path,
+        help="compare with this JSON, and exit with 1 if a code is missing or its meaning changed",
+    )
 
-    Raises:
-        ValueError: It names nothing, or the module cannot be imported.
-    """
-    module, colon, path = spec.rpartition(":")
-    if not colon or not module or not path:
-        raise ValueError(f"{spec!r} names no object: use module:name or file.py:name")
+
+def run(options: argparse.Namespace) -> int:
+    """Print the codes, or the breaking changes, and return the exit code."""
+    from iserror.cli.codes import changes, codes_of, load, to_html, to_json, to_markdown
+
     try:
-        found: Any = imported(module)
-        for name in path.split("."):
-            found = getattr(found, name)
-    except Exception as exc:
-        raise ValueError(f"cannot load {spec!r}: {type(exc).__name__}: {exc}") from exc
-    return found
-
-
-def codes_of(source: object) -> dict[str, Code]:
-    """Every code that a guard, a map, or the guard attached to a server gives out, in alphabetical order.
-
-    Args:
-        source: A `ToolErrors`, an `ErrorMap`, a pack, or a server with a guard.
-
-    Raises:
-        TypeError: It is none of these.
-    """
-    known = (ToolErrors, ErrorMap, Pack)
-    guard = source if isinstance(source, known) else getattr(source, "__dict__", {}).get(ATTACHED)
-    if isinstance(guard, Pack):
-        alone = ErrorMap()
-        alone.include(guard)
-        maps: list[tuple[str | None, ErrorMap]] = [(None, alone)]
-    elif isinstance(guard, ErrorMap):
-        maps = [(None, guard)]
-    elif isinstance(guard, ToolErrors):
-        maps = [(None, guard.errors), *guard.local_maps]
+        codes = codes_of(load(options.object))
+    except TypeError as exc:
+        raise ValueError(f"{options.object}: {exc}") from None
+    if options.check is not None:
+        found = changes(options.check.read_text(encoding="utf-8"), codes)
+        write(f"{line}\n" for line in found)
+        return NOTHING if found else FOUND
+    if options.html:
+        write([to_html(codes, f"Codes of {options.object}")])
     else:
-        raise TypeError(
-            f"a {type(source).__name__} is no ToolErrors, no ErrorMap, no pack and no server with a guard attached: "
-            "name one of these"
-        )
-    codes: dict[str, Code] = {}
-    for tool, errors in maps:
-        for exception, entry in _entries(errors):
-            code = codes.setdefault(entry.code, {"category": entry.category, "retryable": False, "entries": []})
-            code["retryable"] = code["retryable"] or entry.retryable
-            _add(code["entries"], exception, entry, tool)
-    return dict(sorted(codes.items()))
-
-
-def _entries(errors: ErrorMap) -> Iterator[tuple[str, Entry]]:
-    """What a map says, packs included, each with its exception and when it holds."""
-    for exception, entry in errors.entries.items():
-        yield full_name(exception), entry
-    for pack in errors.packs.values():
-        for name, when, entry in pack.entries():
-            yield f"{name} ({when})" if when else name, entry
-
-
-def _add(entries: list[dict[str, Any]], exception: str, entry: Entry, tool: str | None) -> None:
-    said = {
-        "exception": exception,
-        "message": str(entry.message),
-        "hint": None if entry.hint is None else str(entry.hint),
-        "retryable": entry.retryable,
-        "retry_after": _wait(entry.retry_after),
-        "outcome": entry.outcome or default_outcome(entry.category),
-        "details": [key for key, _ in entry.details],
-        "tools": None if tool is None else [tool],
-    }
-    said = {key: value for key, value in said.items() if value not in (None, [])}
-    for known in entries:  # the same map on several tools
-        if tool is not None and {**known, "tools": None} == {**said, "tools": None} and "tools" in known:
-            known["tools"] += [tool] if tool not in known["tools"] else []
-            return
-    entries.append(said)
-
-
-def _wait(retry_after: object) -> float | str | None:
-    if callable(retry_after):
-        return "from the exception"
-    return retry_after.total_seconds() if isinstance(retry_after, timedelta) else cast("float | None", retry_after)
-
-
-# --- for readers ---------------------------------------------------------------------------------------------
-
-
-def to_json(codes: Mapping[str, Code]) -> str:
-    """The catalogue as JSON, as `changes` reads it."""
-    whole = {"schema_version": SCHEMA_VERSION, "codes": codes}
-    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
-
-
-HEADINGS: Final = (
-    "Code",
-    "Category",
-    "Message",
-    "Hint",
-    "A repeat can help",
-    "Outcome in a write",
-    "Tools",
-    "Exception",
-)
-
-
-def _rows(codes: Mapping[str, Code]) -> Iterator[tuple[str, ...]]:
-    for name, code in codes.items():
-        for entry in code["entries"]:
-            can, wait = "yes" if entry["retryable"] else "no", entry.get("retry_after")
-            if wait is not None:
-                can += f", wait: {wait}" if isinstance(wait, str) else f", after {wait:g} s"
-            tools = ", ".join(entry.get("tools", ())) or "all"
-            words = entry["message"], entry.get("hint", "")
-            yield (name, code["category"], *words, can, entry["outcome"], tools, entry["exception"])
-
-
-def to_markdown(codes: Mapping[str, Code]) -> str:
-    """The catalogue as a table."""
-    lines = [" | ".join(HEADINGS), " | ".join("---" for _ in HEADINGS)]
-    lines += [" | ".join(_cell(value) for value in row) for row in _rows(codes)]
-    return "".join(f"| {line} |\n" for line in lines)
-
-
-def _cell(text: str) -> str:
-    plain = re.sub(r"([\\`*\[\]<>|])", r"\\\1", " ".join(text.split()))
-    return f"`{text}`" if re.fullmatch(r"[A-Z][A-Z0-9_]+", text) else plain
-
-
-def to_html(codes: Mapping[str, Code], title: str) -> str:
-    """The catalogue as a page of its own."""
-    head = "".join(f"<th>{name}</th>" for name in HEADINGS)
-    body = "".join(
-        f'<tr id="{row[0]}">' + "".join(f"<td>{html.escape(value)}</td>" for value in row) + "</tr>\n"
-        for row in _rows(codes)
-    )
-    name = html.escape(title)
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}</title>\n'
-        "<style>body{font:15px/1.5 system-ui,sans-serif;margin:2rem}table{border-collapse:collapse}"
-        "th,td{border:1px solid #8888;padding:.3rem .6rem;text-align:left;vertical-align:top}"
-        "td:first-child{font-family:monospace}</style></head>\n"
-        f"<body><h1>{name}</h1>\n<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></body></html>\n"
-    )
-
-
-# --- codes are stable ----------------------------------------------------------------------------------------
-
-
-def changes(before: str, codes: Mapping[str, Code]) -> list[str]:
-    """What a catalogue of before promises and the codes of now do not keep; new codes are no change.
-
-    Args:
-        before: What `to_json` gave. `retired` in it names the codes that are gone for good.
-        codes: The codes of now.
-
-    Raises:
-        ValueError: `before` is no catalogue.
-    """
-    try:
-        whole = json.loads(before)
-        version, old, retired = whole["schema_version"], whole["codes"], whole.get("retired", [])
-        meanings = {name: (code["category"], code["retryable"], _exceptions(code)) for name, code in old.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
-        raise ValueError(f"it is no catalogue of codes ({type(exc).__name__}): write one with --json") from None
-    if version != SCHEMA_VERSION:
-        raise ValueError(f"it has schema_version {version!r}, and this version reads {SCHEMA_VERSION}")
-    found = [f"{name} is retired, and in use again: take a new code" for name in retired if name in codes]
-    for name, (category, retryable, exceptions) in meanings.items():
-        now = codes.get(name)
-        if now is None:
-            if name not in retired:
-                found.append(f'{name} is gone: clients may know it. If it has to go, name it in "retired"')
-            continue
-        if now["category"] != category:
-            found.append(f"{name} was {category} and is {now['category']}: take a new code")
-        if now["retryable"] != retryable:
-            said = "can help" if retryable else "cannot help"
-            found.append(f"{name} said that a repeat {said}, and says the opposite: take a new code")
-        if not exceptions & _exceptions(now):
-            was, stands = (", ".join(sorted(names)) for names in (exceptions, _exceptions(now)))
-            found.append(
-                f"{name} stood for {was} and stands for {stands}: if that is another failure, take a new code; if the "
-                "class was renamed, write the catalogue anew"
-            )
-    return found
-
-
-def _exceptions(code: Code) -> set[str]:
-    return {entry["exception"] for entry in code["entries"]}
+        write([to_json(codes) if options.json else to_markdown(codes)])
+    return FOUND

@@ -1,6 +1,6 @@
-"""The client's side: what came of a tool call, and a caller that repeats it only where that helps and is safe.
+"""The client's side: the outcome of a tool call, and a caller that retries it only where that helps and is safe.
 
-Not imported by `iserror` itself; `ToolCaller` needs the extra `iserror[client]` (tenacity).
+`iserror` itself doesn't import this package. `ToolCaller` needs the `iserror[client]` extra (tenacity).
 """
 
 from iserror.client.caller import ToolCaller

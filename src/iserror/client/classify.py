@@ -1,7 +1,7 @@
-"""From what a client received, or what was raised at it, to what came of the call.
+"""`classify`: from what a client received, or the exception that it raised, to the outcome of the call.
 
-The status is read from the protocol's fields alone; no word of a text changes it. Every form is first brought
-into the one that went over the wire, so that the same answer means the same through each client library.
+Only the protocol's fields decide, never a text. Each form is first turned into the form on the wire, so that the same
+answer means the same through every client library.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from iserror.client.outcome import (
     CallOutcome,
@@ -30,31 +30,30 @@ from iserror.errors.partial import PartialResult
 from iserror.redact import redact
 from iserror.redact.speech import safe_line
 from iserror.support.causes import Group, leaves, text_of
-from iserror.support.jsonrpc import FAILURE_KEY, URL_ELICITATION_REQUIRED
-from iserror.support.look import attempt
-from iserror.support.sdk import either, protocol_error_data, raised_below
-
-INVALID_PARAMS: Final = -32602
+from iserror.support.jsonrpc import FAILURE_KEY, INVALID_PARAMS, URL_ELICITATION_REQUIRED
+from iserror.support.look import look
+from iserror.support.sdk import protocol_error_data
+from iserror.support.sdk_client import client_fault, wire_form
 
 MAX_NAMES: Final = 500
-"""Names of a catalogue that an unknown one is compared with."""
+"""Names of a catalog to compare an unknown name with."""
 
 
 def classify(
     x: object, *, jsonrpc_id: str | int | None = None, tool: str | None = None, catalogue: Iterable[str] = ()
 ) -> CallOutcome:
-    """Say what came of a `tools/call`.
+    """Return the outcome of a `tools/call`.
 
     Args:
         x: A JSON-RPC response as a dict or as bytes of JSON; a `CallToolResult` of mcp 1.x, mcp 2.x or fastmcp,
             or an input-required result; or an exception that one of their clients raised.
-        jsonrpc_id: The id of the request, to be compared with that of a JSON-RPC response; None compares nothing.
-        tool: The name that was called; unsaid, it is read from an unknown tool's error message.
-        catalogue: The names of the tools that there are, for `ProtocolFailed.closest`.
+        jsonrpc_id: The request's id, to compare with the response's id. None compares nothing.
+        tool: The name that was called. If omitted, an unknown tool's name is read from the error message.
+        catalogue: The names of the server's tools, for `ProtocolFailed.closest`.
 
     Raises:
-        TypeError: `x` is none of these, or is an exception that is no failure of the call (a cancellation, an
-            interrupt): let it pass.
+        TypeError: If `x` is anything else, or an exception that isn't a failure of the call (a cancellation, an
+            interrupt): let it propagate.
     """
     if isinstance(x, (bytes, bytearray)):
         return _of_bytes(bytes(x), jsonrpc_id, tool, catalogue)
@@ -62,7 +61,7 @@ def classify(
         return _of_message(x, jsonrpc_id, tool, catalogue)
     if isinstance(x, BaseException):
         if not all(isinstance(leaf, Exception) for leaf in leaves(x)):
-            raise TypeError(f"{type(x).__name__} is no failure of a call: let it pass")
+            raise TypeError(f"{type(x).__name__} is not a failure of a call: let it propagate")
         return _of_exception(x, tool, catalogue)
     wire = wire_form(x)
     if wire is None:
@@ -80,27 +79,27 @@ def _of_bytes(data: bytes, jsonrpc_id: object, tool: str | None, catalogue: Iter
     try:
         message = json.loads(data)
     except (ValueError, RecursionError):
-        return ContractBroken("it is no JSON")
+        return ContractBroken("it is not JSON")
     return _of_message(message, jsonrpc_id, tool, catalogue)
 
 
 def _of_message(message: object, jsonrpc_id: object, tool: str | None, catalogue: Iterable[str]) -> CallOutcome:
-    """A JSON-RPC response (JSON-RPC 2.0, section 5)."""
+    """Read a JSON-RPC response (JSON-RPC 2.0, section 5)."""
     if not isinstance(message, Mapping):
-        return ContractBroken("it is no JSON-RPC message")
+        return ContractBroken("it is not a JSON-RPC message")
     if message.get("jsonrpc") != "2.0":
-        return ContractBroken("it is no JSON-RPC 2.0 message")
+        return ContractBroken("it is not a JSON-RPC 2.0 message")
     if "method" in message:
         return ContractBroken("it is a request, not a response")
     is_error = "error" in message
     if is_error == ("result" in message):
         return ContractBroken("it has both a result and an error" if is_error else "it has no result and no error")
     got = message.get("id")
-    # The id is null where the server could not read that of the request.
+    # The id is null if the server could not read the request's id.
     if not _is_id(got) and (got is not None or not is_error):
-        return ContractBroken("its id is no string and no integer")
+        return ContractBroken("its id is not a string or an integer")
     if jsonrpc_id is not None and got is not None and got != jsonrpc_id:
-        return ContractBroken("its id is not that of the request")
+        return ContractBroken("its id is not the id of the request")
     if not is_error:
         return _of_result(message["result"])
     error = message["error"]
@@ -117,32 +116,10 @@ def _is_code(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def wire_form(value: object) -> object:
-    """An SDK's result object as the JSON that it stands for; None of anything else."""
-    if not {cls.__name__ for cls in type(value).__mro__} & {"CallToolResult", "InputRequiredResult"}:
-        return None
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
-    # fastmcp's own, a dataclass: what it makes of the structured content (`data`) is not what was sent.
-    wire = {
-        "content": [_wire_block(block) for block in getattr(value, "content", ())],
-        "structuredContent": either(value, "structured_content", "structuredContent"),
-        "isError": either(value, "is_error", "isError"),
-        "_meta": getattr(value, "meta", None),
-    }
-    return {key: item for key, item in wire.items() if item is not None}
-
-
-def _wire_block(block: object) -> object:
-    if isinstance(block, BaseModel):
-        return block.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
-    return block
-
-
 def _of_result(result: object) -> CallOutcome:
-    """A result of `tools/call` (specification, server features, tools; schema `CallToolResult`)."""
+    """Read a result of `tools/call` (specification, server features, tools; schema `CallToolResult`)."""
     if not isinstance(result, Mapping):
-        return ContractBroken("its result is no object")
+        return ContractBroken("its result is not an object")
     kind = result.get("resultType", "complete")
     if kind == "input_required":
         return _of_input_required(result)
@@ -152,11 +129,11 @@ def _of_result(result: object) -> CallOutcome:
     if not isinstance(is_error, bool):
         return ContractBroken("isError is not a boolean")
     if not isinstance(content, list):
-        return ContractBroken("content is missing or no list")
+        return ContractBroken("content is missing or not a list")
     if not all(map(_is_block, content)):
         return ContractBroken("content has a block that fits no schema")
     if not isinstance(meta, Mapping):
-        return ContractBroken("_meta is no object")
+        return ContractBroken("_meta is not an object")
     structured = result.get("structuredContent")
     if is_error:
         return ToolFailed(Failure.from_wire(meta.get(FAILURE_KEY)), tuple(content), structured, meta)
@@ -164,10 +141,10 @@ def _of_result(result: object) -> CallOutcome:
 
 
 def _partial(structured: object) -> PartialResult[Any] | None:
-    """What an incomplete `PartialResult` says; None of anything else."""
+    """Return an incomplete `PartialResult`, or None for any other content."""
     if not isinstance(structured, Mapping) or not {"succeeded", "failed", "complete"} <= structured.keys():
         return None
-    found = attempt(PartialResult[Any].model_validate, None, dict(structured))
+    found = look(PartialResult[Any].model_validate, None, dict(structured))
     return None if found is None or found.complete else found
 
 
@@ -203,7 +180,7 @@ def _is_block(block: object) -> bool:
 
 
 def _of_error(code: int, message: str, data: Any, tool: str | None, catalogue: Iterable[str]) -> CallOutcome:
-    """A JSON-RPC error."""
+    """Read a JSON-RPC error."""
     said = safe_line(message, empty="The request failed.")
     if code == URL_ELICITATION_REQUIRED:
         found = data.get("elicitations") if isinstance(data, Mapping) else None
@@ -231,80 +208,63 @@ def _closest(message: str, tool: str | None, catalogue: Iterable[str]) -> tuple[
 
 
 def _plain(name: str) -> str:
-    """A name as names are compared, without case and punctuation: `getInvoice` is `get_invoice`."""
+    """Drop case and punctuation from a name, to compare it: `getInvoice` is `get_invoice`."""
     return re.sub(r"[\W_]+", "", name[:64]).casefold()
 
 
 # --- what was raised -----------------------------------------------------------------------------------------
-
-# Errors that a client library makes itself, for a request that will get no answer any more. A server may send the
-# same codes, so the whole text has to be the library's.
-_CLOSED: Final = {
-    -32000: re.compile(
-        r"Connection closed|SSE stream failed: .*|SSE stream ended without a response|"
-        r"SSE stream ended and reconnection attempts were exhausted"
-    ),
-    -32600: re.compile(r"server answered a request with 202 Accepted"),
-    -32603: re.compile(r"Server returned an error response"),
-}
-_TIMED_OUT: Final = {
-    408: re.compile(r"Timed out while waiting for response .*"),
-    -32001: re.compile(r"Request '[^']*' timed out|Timed out after [^ ]+s waiting for '[^']*'"),
-}
-_UNREADABLE: Final = {
-    -32600: re.compile(r"Unexpected content type: [\w.+/-]*(?:;.*)?"),
-    -32700: re.compile(r"Failed to parse (?:JSON response|SSE message): .*"),
-}
-
-
-def _is_the_clients(words: Mapping[int, re.Pattern[str]], code: int, message: str, data: Any) -> bool:
-    return data is None and code in words and re.fullmatch(words[code], message) is not None
-
 
 # By name, so that no HTTP client is imported: httpx, httpx2 and httpcore share them.
 _HTTP_LIBRARIES: Final = ("httpx", "httpx2", "httpcore")
 _NEVER_SENT: Final = {"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "InvalidURL"}
 
 
-# Functions of the SDKs, 1.x and 2.x, that look at an answer which has come.
-_CHECKS: Final = ("_validate_tool_result", "validate_tool_result")
-_ENDED: Final = re.compile(r"session was closed|Session task completed")
 _UNREACHABLE: Final = "the server cannot be reached. Try again later, or tell the user."
 
 
 def _of_exception(exc: BaseException, tool: str | None, catalogue: Iterable[str]) -> CallOutcome:
     if isinstance(exc, Group):
-        # A client's task group. What one of its tasks raised took the others along, so that it may be about
-        # another request than this one: what was not sent may have been.
+        # A client's task group. The failure of one task ends the others, so it may be about another request: this
+        # request may have been sent.
         found = [_of_exception(leaf, tool, catalogue) for leaf in leaves(exc)]
         if len(found) == 1 and not isinstance(found[0], NotSent):
             return found[0]
         broken = any(isinstance(outcome, (NotSent, OutcomeUnknown)) for outcome in found)
         return _unknown("connection" if broken else "client", exc)
-    names = {cls.__name__ for cls in type(exc).__mro__}
-    if any(raised_below(exc, name) for name in _CHECKS):
-        # The answer came, a success; what went wrong is the client's look at the schema, or its request for that.
-        return ContractBroken("its result could not be checked against the tool's output schema")
-    if "InputRequiredRoundsExceededError" in names or raised_below(exc, "_dispatch_all"):
-        return InputRequired({})
+    text = text_of(exc)
+    match client_fault(exc, text):
+        case "unchecked":
+            return ContractBroken("its result could not be checked against the tool's output schema")
+        case "input_required":
+            return InputRequired({})
+        case "timed_out":
+            return _unknown("timeout", exc)
+        case "unreadable":
+            return ContractBroken("the client cannot read it")
+        case "ended":
+            return _unknown("connection", exc)
+        case "not_connected":
+            return NotSent("connection", _UNREACHABLE)
+        case "misfit":
+            return ContractBroken("its structured content does not fit the tool's output schema")
+        case "tool_error":  # only the text of the error result is left
+            return ToolFailed(None, ({"type": "text", "text": text},))
+        case None:
+            pass
     error = protocol_error_data(exc)
     if error is not None:
-        return _of_protocol_error(exc, *error, tool, catalogue)
-    library = type(exc).__module__.partition(".")[0]
-    text = text_of(exc)
-    if "ToolError" in names and library in ("fastmcp", "mcp"):
-        # What fastmcp's client raises for an error result: of that, only the text is left.
-        return ToolFailed(None, ({"type": "text", "text": text},))
+        return _of_error(*error, tool, catalogue)
     if isinstance(exc, ValidationError):
         return ContractBroken("its result does not fit the SDK's schema")
-    if isinstance(exc, RuntimeError) and _ENDED.search(text):
-        return _unknown("connection", exc)
-    if isinstance(exc, RuntimeError) and "not connected" in text:
-        return NotSent("connection", _UNREACHABLE)
-    if isinstance(exc, RuntimeError) and "structured content" in text:
-        return ContractBroken("its structured content does not fit the tool's output schema")
+    return _of_transport_error(exc)
+
+
+def _of_transport_error(exc: BaseException) -> CallOutcome:
+    """Read an exception of what is below the SDK: the HTTP client, the streams, the system."""
+    names = {cls.__name__ for cls in type(exc).__mro__}
+    library = type(exc).__module__.partition(".")[0]
     if library in _HTTP_LIBRARIES:
-        status = attempt(lambda: int(getattr(exc, "response").status_code), None)  # noqa: B009 - of httpx's class
+        status = look(lambda: int(getattr(exc, "response").status_code), None)  # noqa: B009 - of httpx's class
         if status is not None and 400 <= status < 500 and status != 408:
             return ProtocolFailed(status, f"The server turned the request away with HTTP status {status}.")
         if names & _NEVER_SENT:
@@ -321,20 +281,8 @@ def _of_exception(exc: BaseException, tool: str | None, catalogue: Iterable[str]
     return _unknown("client", exc)
 
 
-def _of_protocol_error(
-    exc: BaseException, code: int, message: str, data: Any, tool: str | None, catalogue: Iterable[str]
-) -> CallOutcome:
-    if _is_the_clients(_TIMED_OUT, code, message, data):
-        return _unknown("timeout", exc)
-    if _is_the_clients(_UNREADABLE, code, message, data):
-        return ContractBroken("the client cannot read it")
-    if _is_the_clients(_CLOSED, code, message, data):
-        return _unknown("connection", exc)
-    return _of_error(code, message, data, tool, catalogue)
-
-
 def _raised_by_sending(exc: BaseException) -> bool:
-    """Whether the request never got as far as the transport: its stream was closed already."""
+    """Return True if the request never reached the transport, because its stream was closed."""
     tb = exc.__traceback__
     while tb is not None and tb.tb_next is not None:
         tb = tb.tb_next

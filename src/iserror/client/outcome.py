@@ -1,7 +1,7 @@
-"""What came of a tool call, as its client sees it: a closed set of frozen values, made for `match`.
+"""The outcome of a tool call, as its client sees it: a closed set of frozen values, made for `match`.
 
-Each has `attempts`, how often the call was sent, and `report`, a text that is short enough to hand to a model.
-Texts in them are the server's words but where a field says that it is safe.
+Each outcome has `attempts`, how often the call was sent, and `report`, a text that is short enough for a model.
+The texts in an outcome come from the server, unless a field is documented as safe.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from iserror.errors.failure import Failure
 from iserror.redact.text import clean, clean_line, cut_short
+from iserror.support.jsonrpc import REQUEST_ID_KEY
 
 if TYPE_CHECKING:
     from iserror.errors.partial import PartialResult
@@ -21,13 +22,11 @@ Block: TypeAlias = Mapping[str, Any]
 """A content block in its wire form: `{"type": "text", "text": ...}`."""
 
 MAX_REPORT: Final = 2_000
-"""Characters of a report; an envelope's whole text is below it."""
-
-REQUEST_ID_KEY: Final = "iserror/request_id"
+"""Characters of a report. An envelope's whole text is shorter."""
 
 _CHECK: Final = "The call may have taken effect; check before any further call."
 
-# JSON-RPC's and MCP's codes of requests that reach no tool; an author's own may come after an effect.
+# The codes that JSON-RPC and MCP define for requests that reach no tool. A server's own code may come after an effect.
 _BEFORE_THE_TOOL: Final = (-32700, -32600, -32601, -32602, -32020, -32021, -32022)
 
 _CLOSING_LINE: Final = re.compile(r"request_id: ([0-9a-f]{32})\]\s*\Z")
@@ -36,16 +35,16 @@ _CLOSING_LINE: Final = re.compile(r"request_id: ([0-9a-f]{32})\]\s*\Z")
 @dataclass(frozen=True, kw_only=True)
 class _Called:
     attempts: int = 1
-    """How often the call was tried; `ToolCaller` counts. 0 where a limit forbade it."""
+    """How often `ToolCaller` tried the call. 0 if a limit forbade it."""
 
     @property
     def request_id(self) -> str | None:
-        """The server's request id (32 hex digits), the key into its log; None where it gave none."""
+        """The server's request id (32 hex digits), the key into its log, or None if the server sent no id."""
         return None
 
     @property
     def report(self) -> str:
-        """What to tell a model: 2,000 characters at most, never empty."""
+        """The text for a model: up to 2,000 characters, never empty."""
         text = clean("\n".join(self._lines())).strip()
         tried = f"\n[tried {self.attempts} times]" if self.attempts > 1 else ""
         limit = MAX_REPORT - len(tried)
@@ -57,18 +56,18 @@ class _Called:
 
 @dataclass(frozen=True)
 class Succeeded(_Called):
-    """The tool did what was asked, or the part of it that `partial` does not name."""
+    """The tool did what was asked, except for what `partial` names."""
 
     content: tuple[Block, ...]
     """Every block that was sent, in its wire form."""
     structured_content: Any = None
     partial: PartialResult[Any] | None = None
-    """What is missing, where the tool answered with an incomplete `PartialResult`."""
+    """The incomplete `PartialResult` that names what is missing, if the tool answered with one."""
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
-        """The content as text: texts as they are, every other block as one line that names it."""
+        """The content as text: texts unchanged, every other block as one line that names it."""
         return "\n".join(map(shown, self.content))
 
     def _lines(self) -> Iterator[str]:
@@ -77,34 +76,34 @@ class Succeeded(_Called):
 
 @dataclass(frozen=True)
 class ToolFailed(_Called):
-    """The tool ran, or was refused, and says that it failed: the model can act on it."""
+    """The tool reports a failure, or the server refused the call as a result: the model can act on it."""
 
     failure: Failure | None
-    """The envelope, where the server speaks it."""
+    """The envelope, if the server sent one."""
     content: tuple[Block, ...] = ()
     structured_content: Any = None
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def code(self) -> str | None:
-        """The stable code; None where the server gave none."""
+        """The stable code, or None if the server sent no envelope."""
         return self.failure.code if self.failure is not None else None
 
     @property
     def retryable(self) -> bool | None:
-        """Whether repeating exactly this call can succeed and is safe; None where nobody said."""
+        """Whether a retry of exactly this call can succeed and is safe, or None if the server sent no envelope."""
         return self.failure.retryable if self.failure is not None else None
 
     @property
     def text(self) -> str:
-        """The server's words, as `Succeeded.text`."""
+        """The server's text, as for `Succeeded.text`."""
         return "\n".join(map(shown, self.content))
 
     @property
     def request_id(self) -> str | None:
         if self.failure is not None:
             return self.failure.request_id
-        # A decorated tool on a server without `attach` says it in its text alone, as does an exception of a client.
+        # Only the text has it if the tool is decorated on a server without `attach`, or a client raised an exception.
         found = _CLOSING_LINE.search(self.text[-200:])
         return found[1] if found else None
 
@@ -117,19 +116,19 @@ class ToolFailed(_Called):
 
 @dataclass(frozen=True)
 class ProtocolFailed(_Called):
-    """The request failed, before a tool ran or because its author said so on purpose: for the host to mend."""
+    """The request failed, before a tool ran or because its author raised a protocol error: the host can fix it."""
 
     code: int
-    """The JSON-RPC code; of a request that the HTTP server turned away, the status (4xx)."""
+    """The JSON-RPC code, or the status (4xx) if the HTTP server turned the request away."""
     message: str
-    """Safe: redacted, one line, 500 characters at most."""
+    """Safe: redacted, one line, up to 500 characters."""
     data: Any = None
     closest: tuple[str, ...] = ()
-    """For an unknown tool, the names in the catalogue that are most like it, the best first."""
+    """For an unknown tool, the most similar names in the catalog, best first."""
     failure: Failure | None = None
-    """The envelope in `data`, which arguments that do not fit come with."""
+    """The envelope in `data`, which a server sends for arguments that do not fit."""
     received: Any = field(default=None, compare=False, repr=False)
-    """The message and the data as they came. Not safe: for tests that look for leaks."""
+    """The message and the data, unchanged. Not safe: for tests that look for leaks."""
 
     @property
     def request_id(self) -> str | None:
@@ -149,9 +148,9 @@ class InputRequired(_Called):
     """The server asks for input first; nothing has failed (specification 2026-07-28, multi round-trip requests)."""
 
     input_requests: Mapping[str, Any]
-    """Empty where there is only a state, and where the client library would answer them itself, and could not."""
+    """Empty if there is only a state, or if the client library failed to answer the requests itself."""
     request_state: str | None = None
-    """Opaque; to send back as it is, with the answers."""
+    """Opaque. Send it back unchanged, with the answers."""
 
     def _lines(self) -> Iterator[str]:
         yield "The tool needs input before it can go on."
@@ -162,9 +161,9 @@ class UrlElicitationRequired(_Called):
     """The user has to visit an address first (JSON-RPC -32042, specification 2025-11-25, URL elicitation)."""
 
     elicitations: tuple[Mapping[str, Any], ...]
-    """As the server sent them: `mode`, `url`, `elicitationId`, `message`. For the user, not for a model."""
+    """The elicitations, unchanged: `mode`, `url`, `elicitationId`, `message`. For the user, not for a model."""
     message: str = ""
-    """Safe, as `ProtocolFailed.message`."""
+    """Safe, as for `ProtocolFailed.message`."""
 
     def _lines(self) -> Iterator[str]:
         yield "The user has to follow a link before the tool can go on."
@@ -172,10 +171,10 @@ class UrlElicitationRequired(_Called):
 
 @dataclass(frozen=True)
 class ContractBroken(_Called):
-    """The answer fits no schema of the protocol; it is never taken for a result. Whether the tool ran is not known."""
+    """The answer fits no schema of the protocol and is never taken for a result. The tool may have run."""
 
     reason: str
-    """What is wrong with it, without its values."""
+    """What is wrong with the answer, without its values."""
 
     def _lines(self) -> Iterator[str]:
         yield f"The server's answer cannot be read: {self.reason}."
@@ -184,19 +183,19 @@ class ContractBroken(_Called):
 
 @dataclass(frozen=True)
 class OutcomeUnknown(_Called):
-    """The request went out, and no answer came back."""
+    """The request was sent, and no answer came back."""
 
     reason: Literal["timeout", "connection", "client"]
-    """What ended it: time, the connection, or an exception that says neither."""
+    """What ended the wait: time, the connection, or another failure of the client."""
     message: str
-    """Safe, as `ProtocolFailed.message`."""
+    """Safe, as for `ProtocolFailed.message`."""
     repeatable: bool = False
-    """Whether a repeat is safe all the same: a tool that only reads or is idempotent, or an idempotency key."""
+    """Whether a retry is still safe: the tool only reads or is idempotent, or the call has an idempotency key."""
     exception: BaseException | None = field(default=None, compare=False, repr=False)
     idempotency_key: str | int | None = None
-    """The key that the call went with: with it, another run can repeat the call safely."""
+    """The key that the call was sent with. With the same key, another run can retry the call safely."""
     last: CallOutcome | None = None
-    """What came of a later attempt, which says nothing of the one that got no answer."""
+    """The outcome of a later attempt. It says nothing about the attempt that got no answer."""
 
     def _lines(self) -> Iterator[str]:
         yield f"No answer came: {self.message}"
@@ -207,14 +206,14 @@ class OutcomeUnknown(_Called):
 
 @dataclass(frozen=True)
 class NotSent(_Called):
-    """The call did not go out, so that it had no effect."""
+    """The call wasn't sent and had no effect."""
 
     reason: Literal["connection", "identical_failures", "run_budget"]
-    """There was no connection, or a limit of `ToolCaller` was reached."""
+    """No connection, or a limit of `ToolCaller`."""
     message: str
     """Safe: what was tried, and what to do."""
     last: CallOutcome | None = None
-    """Of a call that failed before, what came of it the last time."""
+    """The last outcome of the same call, if it failed before."""
     attempts: int = field(default=0, kw_only=True)
 
     def _lines(self) -> Iterator[str]:
@@ -235,8 +234,20 @@ CallOutcome: TypeAlias = (
 )
 
 
+def is_failure(outcome: CallOutcome) -> bool:
+    """Return True unless the call succeeded or the server waits for input."""
+    return not isinstance(outcome, (Succeeded, InputRequired, UrlElicitationRequired))
+
+
+def code_of(outcome: CallOutcome) -> str | None:
+    """Return the stable code or the JSON-RPC code of a failure, or None if the server sent no code."""
+    if isinstance(outcome, ProtocolFailed):
+        return str(outcome.code)
+    return outcome.code if isinstance(outcome, ToolFailed) else None
+
+
 def shown(block: Block) -> str:
-    """A content block as text: a text as it is, and of every other kind one line that says what it is."""
+    """Render a content block as text: a text unchanged, any other kind as one line that names it."""
     kind = block.get("type")
     if kind == "text":
         return str(block["text"])

@@ -1,67 +1,40 @@
-"""The client libraries behind `ToolCaller`: how each is asked for a call and for the list of tools."""
+"""The list of tools behind a connected client."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from iserror.support.sdk import either
-
-SUPPORTED: Final = "ClientSession of mcp 1.x, Client and ClientSession of mcp 2.x, and Client of fastmcp"
+from iserror.support.sdk_client import next_page
 
 MAX_PAGES: Final = 100
-"""Pages of `tools/list` that are asked for: a server may hand out cursors for ever."""
-
-
-def sender(session: Any) -> Callable[[str, dict[str, Any], dict[str, Any]], Awaitable[Any]]:
-    """How to send a call through this session: `send(tool, arguments, meta)` gives the SDK's result, or raises.
-
-    Raises:
-        TypeError: The session is of no supported client library.
-    """
-    kinds = {(cls.__module__.partition(".")[0], cls.__name__) for cls in type(session).__mro__}
-    if ("fastmcp", "Client") in kinds:
-        # Not `call_tool`, which makes an exception of an error result and keeps only its text.
-        return lambda tool, arguments, meta: session.call_tool_mcp(tool, arguments, meta=meta)
-    if kinds & {("mcp", "Client"), ("mcp", "ClientSession")}:
-        more: dict[str, Any] = {}
-        if "allow_input_required" in inspect.signature(session.call_tool).parameters:
-            more["allow_input_required"] = True
-        return lambda tool, arguments, meta: session.call_tool(tool, arguments, meta=meta, **more)
-    raise TypeError(f"cannot call through {type(session).__module__}.{type(session).__qualname__}: use {SUPPORTED}")
+"""Pages of `tools/list` to ask for: a server may return cursors forever."""
 
 
 def by_name(tools: Any) -> dict[str, Any]:
-    """Listed tools by their names.
+    """Return listed tools by their names.
+
+    Args:
+        tools: A result of `tools/list`, or its list of tools.
 
     Raises:
-        TypeError: It is no result of `tools/list`, and no list of tools.
+        TypeError: If `tools` is anything else.
     """
     try:
         return {tool.name: tool for tool in getattr(tools, "tools", tools)}
     except (TypeError, AttributeError):
-        raise TypeError(f"tools must be what tools/list gave, not {type(tools).__name__}") from None
+        raise TypeError(f"tools must be a result of tools/list or its list, not {type(tools).__name__}") from None
 
 
 async def list_tools(session: Any) -> list[Any]:
-    """Every tool that the server lists."""
+    """Return every tool that the server lists."""
     tools: list[Any] = []
     page = await session.list_tools()
     for _ in range(MAX_PAGES):
-        if isinstance(page, list):  # fastmcp's client asks for all pages itself
+        if isinstance(page, list):  # this client asks for all pages itself
             return page
         tools += page.tools
-        cursor = either(page, "next_cursor", "nextCursor")
-        if not cursor:
+        more = next_page(session, page)
+        if more is None:
             break
-        page = await session.list_tools(**_next(session, cursor))
+        page = await session.list_tools(**more)
     return tools
-
-
-def _next(session: Any, cursor: str) -> dict[str, Any]:
-    if "params" not in inspect.signature(session.list_tools).parameters:
-        return {"cursor": cursor}
-    from mcp.types import PaginatedRequestParams
-
-    return {"params": PaginatedRequestParams(cursor=cursor)}

@@ -10,18 +10,15 @@ import sys
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from iserror.errors.entry import Entry, RetryAfter, named_paths
+from iserror.errors.pack import Pack
 from iserror.errors.template import Template
 from iserror.errors.vocabulary import BUILT_IN, CATEGORIES, OUTCOMES, Category, Level, Outcome, check_code
 from iserror.support.loading import full_name
 from iserror.support.look import look
 from iserror.support.validate import check_choice
-
-if TYPE_CHECKING:
-    from iserror.errors.pack import Pack
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+\Z")
 
@@ -152,8 +149,6 @@ class ErrorMap:
             ValueError: If a code of a pack has another meaning in this map, or if another pack has its name. No pack
                 is added.
         """
-        from iserror.errors.pack import Pack
-
         included, categories = dict(self._packs), dict(self._categories)
         for pack in packs:
             if not isinstance(pack, Pack):

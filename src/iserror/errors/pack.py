@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from importlib import import_module
 from typing import Any, Final, TypeAlias
 
 from iserror.errors.entry import Entry
@@ -118,32 +117,3 @@ class Pack:
 
     def __repr__(self) -> str:
         return f"<iserror pack {self.name}>"
-
-
-class ListedPack(Pack):
-    """A pack of the library's own. Its module is loaded when an exception is looked up that it may know.
-
-    Args:
-        name: Its name.
-        module: Its module in `iserror.packs`.
-        roots: The packages that its classes are of.
-    """
-
-    def __init__(self, name: str, module: str, roots: frozenset[str]) -> None:
-        self.name = name
-        self._module = module
-        self._roots = roots
-        self._pack: Pack | None = None
-
-    def _loaded(self) -> _Data:
-        if self._pack is None:
-            self._pack = getattr(import_module(f"iserror.packs.{self._module}"), self.name)
-        return self._pack._data
-
-    def may_know(self, name: str) -> bool:
-        return name.partition(".")[0] in self._roots
-
-    def meanings(self) -> Mapping[str, Category]:
-        from iserror.packs.codes import VOCABULARY
-
-        return {code: entry.category for code, entry in VOCABULARY.items()}

@@ -13,14 +13,14 @@ from iserror.errors.problem import Problem, ProtocolProblem
 from iserror.errors.toolfailure import came_from
 from iserror.errors.vocabulary import BUILT_IN, Outcome, default_outcome
 from iserror.layers.call import Call
-from iserror.logs.chain import emit, redacted
-from iserror.logs.excinfo import describe, log_text
+from iserror.logs.emit import emit
+from iserror.logs.excinfo import described
 from iserror.logs.record import SCHEMA_VERSION
+from iserror.logs.redaction import log_text, redacted
 from iserror.logs.sink import tell_once
 from iserror.redact.speech import log_name
 from iserror.support.causes import MAX_CHAIN, leaves
 from iserror.support.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
-from iserror.support.loading import full_name
 from iserror.support.look import look, shield
 from iserror.support.otel import mark_span
 
@@ -224,7 +224,5 @@ def _line(call: Call, exc: BaseException | None = None, **more: Any) -> dict[str
         line["arguments"] = redacted(dict(request.arguments))
     line.update(more)
     if exc is not None:
-        # The type at least, of an exception that resists being described.
-        least = [{"type": full_name(type(exc)), "message": "", "frames": []}]
-        line["exception"] = shield(describe, least, exc)
+        line["exception"] = described(exc)
     return {key: value for key, value in line.items() if value is not None}

@@ -27,7 +27,7 @@ from iserror.layers.protocol import report_wire_error, wire_error
 from iserror.layers.report import log_cancelled, log_finished, report
 from iserror.layers.toolhost import WireHost
 from iserror.logs.chain import State
-from iserror.logs.configure import settle as settle_logging
+from iserror.logs.configure import reinstall
 from iserror.redact.speech import MAX_MESSAGE, safe_line, safe_name
 from iserror.redact.text import clean_line
 from iserror.support.jsonrpc import (
@@ -60,9 +60,9 @@ async def serve(host: WireHost, call: Call, invoke: Callable[[], Awaitable[R]]) 
     Raises:
         Exception: The host's protocol error, or what has to propagate (cancellation, the SDK's own errors).
     """
-    if State.unsettled:  # an HTTP server configures logging after everything else
-        State.unsettled = False
-        shield(settle_logging, None)
+    if State.reinstall_due:  # an HTTP server configures logging after everything else
+        State.reinstall_due = False
+        shield(reinstall, None)
     result: Any = None
     ended: BaseException | None = None
     call.progress.served(task_now())

@@ -1,6 +1,6 @@
-"""The log: one JSON line a failure, written before the result is returned, and read back by id.
+"""The log: one JSON line per failure, written before the result is returned, and read back by id.
 
-`find` and `records` read it; `iserror.configure_logging` says where it goes.
+`find` and `records` read it; `iserror.configure_logging` sets where it goes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["SCHEMA_VERSION", "Record", "find", "records"]
 
 
 def __getattr__(name: str) -> object:
-    # A server writes the log and does not read it.
+    # A server writes the log and doesn't read it.
     if name in ("find", "records"):
         from iserror.logs.read import reader
 

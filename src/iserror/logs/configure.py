@@ -1,4 +1,4 @@
-"""`configure_logging`, and what a process gets that does not call it."""
+"""`configure_logging`, and the log of a process that doesn't call it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Final
 
 import structlog
 
-from iserror.logs import chain
-from iserror.logs.chain import LogHandler, State
-from iserror.logs.excinfo import LogText
+from iserror.logs import structlog_bridge
+from iserror.logs.chain import State
 from iserror.logs.fingerprint import keep_key_in
+from iserror.logs.logging_bridge import LogHandler
 from iserror.logs.record import LOG_VARIABLE
+from iserror.logs.redaction import LogText
 from iserror.logs.segment import FILE_SUFFIXES
 from iserror.logs.sink import FileSink, StderrSink, is_folder, tell, tell_once
+from iserror.logs.terminal import console
 from iserror.redact.rule import Profile
-from iserror.support.look import attempt
 from iserror.support.validate import check_choice
 
 MAX_BYTES: Final = 64 << 20
@@ -37,23 +38,22 @@ def configure_logging(
     """Send every line of this process, the library's, structlog's and `logging`'s, to a folder, a file or stderr.
 
     Args:
-        path: A folder in which each process writes a file of its own, or a file (what exists as one, or ends in
-            .jsonl, .ndjson, .json, .log or .txt). Created when missing, readable by its owner only; `~` is the home
-            folder. Unsaid, what the environment variable `ISERROR_LOG` names.
-        stderr: Whether to write to stderr too, to a terminal as text for a person; unsaid, only where there is no
-            file.
-        level: Least level of a line. Known failures log at warning, crashes at error.
-        max_bytes: Size in bytes at which a file in a folder is closed and compressed; unsaid 64 MiB, 0 for never.
-        max_total_bytes: Size in bytes of all files in a folder above which the oldest are deleted; None for none.
-        max_age: Age of a file's last line, as a `timedelta` or in seconds, at which it is deleted; None for none.
+        path: A folder, in which each process writes its own file, or a file. A path that exists decides that, else its
+            ending: .jsonl, .ndjson, .json, .log and .txt are files. Created when missing, readable by its owner only;
+            `~` is the home folder. If omitted, the environment variable `ISERROR_LOG` names it.
+        stderr: Whether to write to stderr too, to a terminal as text for people. If omitted, only without a path.
+        level: Minimum level to log. Known failures log at warning, crashes at error.
+        max_bytes: Size in bytes at which a file in a folder is closed and compressed (default: 64 MiB); 0 for never.
+        max_total_bytes: Size in bytes of all files in a folder above which the oldest are deleted (default: no limit).
+        max_age: Age of a file's last line, as a `timedelta` or in seconds, at which it is deleted (default: no limit).
         profile: What is redacted in every line: `"log"` (secrets) or `"model"` (also paths, SQL and internal hosts).
 
     Raises:
-        ValueError: An unknown level or profile, nowhere to write to, a size or age that is not positive, or one for a
-            file that is not in a folder.
+        ValueError: If the level or profile is unknown, there is nowhere to write to, a size or age isn't positive, or
+            one is given for a file that isn't in a folder.
 
-    A configuration of structlog or `logging` that you made stays as it is: structlog's lines are copied to the file,
-    and `logging` gets one more handler. What was done is said in one line on stderr. Nothing is written to stdout.
+    Your own configuration of structlog or `logging` stays as it is: structlog's lines are copied to the file, and
+    `logging` gets one more handler. One line on stderr reports what was configured. Nothing is written to stdout.
     """
     number = logging.getLevelName(level.upper()) if isinstance(level, str) else level
     if not isinstance(number, int) or number not in _LEVELS:
@@ -68,7 +68,7 @@ def configure_logging(
         stderr = path is None
     if path is None and not stderr:
         raise ValueError("configure_logging needs somewhere to write: give a path, or leave stderr on")
-    if path is not None and attempt(_is_stdout, False, path):
+    if path is not None and _is_stdout(path):
         raise ValueError(f"{os.fspath(path)!r} is stdout, which is the protocol over stdio: use stderr=True")
     age = max_age.total_seconds() if isinstance(max_age, timedelta) else max_age
     for what, value in (("max_bytes", max_bytes or None), ("max_total_bytes", max_total_bytes), ("max_age", age)):
@@ -76,26 +76,26 @@ def configure_logging(
             raise ValueError(f"{what} {value!r} is not valid: use a number above 0")
         if value is not None and (path is None or not is_folder(path)):
             raise ValueError(
-                f"{what} is for a folder, and {os.fspath(path) if path else 'stderr'} is none: name a folder"
+                f"{what} needs a folder, got {os.fspath(path) if path else 'stderr'}: give the path of a folder"
             )
     limit = MAX_BYTES if max_bytes is None else max_bytes or None
 
     _undo()
     State.file = None if path is None else FileSink(path, limit, max_total_bytes, age)
-    State.stderr = StderrSink(chain.console()) if stderr else None
+    State.stderr = StderrSink(console()) if stderr else None
     State.level, State.configured, LogText.profile = number, True, profile
-    State.unsettled = True
+    State.reinstall_due = True
     is_kept = State.file is not None and (State.file.is_folder or State.file.path.suffix in FILE_SUFFIXES)
     keep_key_in(State.file.folder if State.file is not None and is_kept else None)
-    done = [_structlog(), _logging()]
+    done = [_take_structlog(), _follow_logging()]
     where = ["stderr"] if stderr else []
     if State.file is not None:
-        where.insert(0, f"{State.file.path}{' (one file a process)' if State.file.is_folder else ''}")
+        where.insert(0, f"{State.file.path}{' (one file per process)' if State.file.is_folder else ''}")
     tell(f"logging to {' and '.join(where)}, level {logging.getLevelName(number)} and above; {'; '.join(done)}")
 
 
 def from_environment() -> None:
-    """Do what `ISERROR_LOG` says, unless the code said something."""
+    """Configure the log that `ISERROR_LOG` names, unless `configure_logging` was called."""
     if not State.configured and os.environ.get(LOG_VARIABLE):
         try:
             configure_logging()
@@ -104,27 +104,30 @@ def from_environment() -> None:
 
 
 def prepare() -> None:
-    """What a server needs before it runs: a log where one was asked for, nothing to stdout, which is the protocol."""
+    """Prepare the log of a server: to where it is asked for, and nothing to stdout, which is the protocol."""
     from_environment()
     if not structlog.is_configured():
-        chain.configure_structlog()
+        structlog_bridge.configure_structlog()
     elif State.configured:
-        settle()
+        reinstall()
 
 
-def settle() -> None:
-    """Take up again what was configured over the log: structlog's processors, logging's handlers."""
-    if State.file is not None and chain.configured_by_user():
-        chain.follow_structlog()
-    _logging()
+def reinstall() -> None:
+    """Put our processor and our handlers back after other code has configured structlog or `logging`."""
+    if State.file is not None and structlog_bridge.configured_by_user():
+        structlog_bridge.follow_structlog()
+    _follow_logging()
 
 
 def _is_stdout(path: str | os.PathLike[str]) -> bool:
-    return os.path.samestat(os.stat(path), os.fstat(1)) and not os.path.samefile(path, os.devnull)
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(1)) and not os.path.samefile(path, os.devnull)
+    except (OSError, ValueError):  # no such file, a closed stdout, a path that can't be one
+        return False
 
 
 def _undo() -> None:
-    chain.unfollow_structlog()
+    structlog_bridge.unfollow_structlog()
     if State.file is not None:
         State.file.close()
     if State.root_levels is not None and logging.root.level == State.root_levels[1]:
@@ -136,25 +139,25 @@ def _undo() -> None:
             logger.removeHandler(handler)
 
 
-def _structlog() -> str:
-    if not chain.configured_by_user():
-        chain.configure_structlog()
+def _take_structlog() -> str:
+    if not structlog_bridge.configured_by_user():
+        structlog_bridge.configure_structlog()
         return "structlog configured"
-    return chain.follow_structlog() if State.file is not None else "structlog stays as you configured it"
+    return structlog_bridge.follow_structlog() if State.file is not None else "structlog stays as you configured it"
 
 
 def _loggers() -> list[logging.Logger]:
-    """Every logger that there is, the root first."""
+    """Return every logger that exists, the root first."""
     named = list(logging.root.manager.loggerDict.values())
     return [logging.root, *(found for found in named if isinstance(found, logging.Logger))]
 
 
-def _logging() -> str:
-    """See to it that records come into the log, and are not shown on stderr where another handler does that."""
+def _follow_logging() -> str:
+    """Get the records of `logging`, without those on stderr that another handler shows there; return how."""
     others = sum(not isinstance(handler, LogHandler) for handler in logging.root.handlers)
     if not others and State.root_levels is None and logging.root.level in (logging.WARNING, logging.NOTSET):
         State.root_levels = logging.root.level, State.level
-        logging.root.setLevel(State.level)  # as it comes
+        logging.root.setLevel(State.level)  # its default
     for logger in _loggers():
         theirs = any(not isinstance(handler, LogHandler) for handler in logger.handlers)
         mine = next((handler for handler in logger.handlers if isinstance(handler, LogHandler)), None)

@@ -1,7 +1,7 @@
-"""What happens to the closed files of a log folder: they are compressed, and the oldest are deleted.
+"""Housekeeping of a log folder: closed files are compressed, and the oldest are deleted.
 
-It runs in a thread of its own, beside whoever logs. Several processes may do it in one folder at a time: each step
-is atomic, and doing it twice is harmless.
+It runs in its own thread. Several processes may do it in one folder at a time: each step is atomic, and doing it twice
+is harmless.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ import secrets
 import socket
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from iserror.logs.record import stamp
 from iserror.logs.segment import Name, compress, folder_sizes, names
-from iserror.support.look import attempt
+from iserror.support.look import look, shield
 
-# Compressing writes all the time, so a temporary file that nobody touched for so long has no owner.
 _ABANDONED: Final = 60.0
+"""Seconds after which a temporary file that no process wrote to has no owner: compressing writes all the time."""
 _IDLE: Final = 86_400.0
-"""Seconds after which a file of another host's that is still open by its name counts as closed."""
+"""Seconds after which another host's file counts as closed, although its name says that it is open."""
 _TEMPORARY: Final = re.compile(r"(.+\.gz)\.\d+-[0-9a-f]{8}\.tmp")
 _IMPORTED: Final = stamp(time.time_ns())
 
@@ -40,20 +41,20 @@ class Housekeeper:
         self._wanted = False
 
     def after_fork(self) -> None:
-        """Start anew in a child process, which has none of its parent's threads."""
+        """Start again in a child process, which has none of its parent's threads."""
         self._lock, self._thread, self._wanted = threading.RLock(), None, False
 
     def wake(self) -> None:
-        """Do what there is to do, soon, in a thread of its own."""
+        """Tidy soon, in a separate thread."""
         with self._lock:
             self._wanted = True
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="iserror-housekeeping", daemon=True)
                 # No more threads, or the interpreter is going down: the next rotation tries again.
-                attempt(self._thread.start, None)
+                look(self._thread.start, None)
 
     def wait(self, seconds: float) -> None:
-        """Wait for what runs to end."""
+        """Wait for the running thread to end."""
         thread = self._thread
         if thread is not None:
             thread.join(seconds)
@@ -65,13 +66,17 @@ class Housekeeper:
                     self._thread = None
                     return
                 self._wanted = False
-            attempt(self.tidy, None)  # a folder that is gone, a disk that is full: as above
+            shield(self._try_to_tidy, None)
+
+    def _try_to_tidy(self) -> None:
+        with suppress(OSError):  # a folder that is gone, a disk that is full: as above
+            self.tidy()
 
     def tidy(self) -> None:
         """Compress what is closed, then delete.
 
         Raises:
-            OSError: The folder cannot be read.
+            OSError: If the folder can't be read.
         """
         self._sweep()
         for path, name in sorted(names(self.folder), key=lambda found: found[1].first):
@@ -92,7 +97,7 @@ class Housekeeper:
                 _delete(path)
 
     def _is_at_it(self, path: Path) -> bool:
-        """Whether another process is compressing the file."""
+        """Return True if another process is compressing the file."""
         return any(temporary.name.startswith(path.name) for temporary in self._temporaries())
 
     def _retain(self) -> None:
@@ -110,7 +115,7 @@ class Housekeeper:
 
 
 def _pack(path: Path, name: Name) -> None:
-    """Replace a closed file by its compressed form; at every moment one of them is there, and whole."""
+    """Replace a closed file with its compressed form; at every moment one of them is there, and whole."""
     final = path.with_name(str(name._replace(compressed=True)))
     temporary = final.with_name(f"{final.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
@@ -119,7 +124,7 @@ def _pack(path: Path, name: Name) -> None:
             compress(source, target)
             target.flush()
             os.fsync(target.fileno())
-        os.utime(temporary, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # its age is that of its lines
+        os.utime(temporary, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # it is as old as its lines
         os.replace(temporary, final)
     except OSError:
         _delete(temporary)
@@ -147,7 +152,7 @@ def _delete(path: Path) -> bool:
 
 
 def _is_closed(name: Name, age: float) -> bool:
-    """Whether nobody writes the file any more. Should that be wrong, its writer starts a new one."""
+    """Return True if no process writes the file any more. If that is wrong, its writer starts a new file."""
     if name.last is not None:
         return True
     if name.host == host_name() and os.name == "posix" and name.pid != os.getpid():
@@ -157,10 +162,10 @@ def _is_closed(name: Name, age: float) -> bool:
             return True
         except (OSError, OverflowError):
             return False
-    # One of this process's id from before it ran is another's, where ids begin anew (in a container).
+    # In a container, process ids begin again: a file with our id from before we ran is another process's.
     return age > _IDLE and (name.pid != os.getpid() or name.host != host_name() or name.first < _IMPORTED)
 
 
 def host_name() -> str:
-    """The name of this host as it stands in file names."""
+    """Return the name of this host for file names."""
     return "".join(c if c.isascii() and (c.isalnum() or c in ".-") else "-" for c in socket.gethostname()) or "host"

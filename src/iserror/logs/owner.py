@@ -1,4 +1,4 @@
-"""`Owner`: the call that a line of the log belongs to, as far as the log knows calls."""
+"""The owner of a log line: the call that runs while the line is written, as far as the log needs to know it."""
 
 from __future__ import annotations
 
@@ -7,33 +7,22 @@ from typing import Final, Protocol
 
 
 class Owner(Protocol):
-    """The call that a line belongs to."""
+    """A call, as the log sees it: the ids that its lines carry, and how many lines it has."""
+
+    request_id: str
+    trace_id: str | None
+    tool: str
+    jsonrpc_id: str | int | None
 
     lines: int
-    """How many lines of the log belong to it; written under the sink's lock."""
+    """How many lines the log holds. The sink counts them under its lock."""
     ended: bool
-    """Whether its last line is written. What is logged under its id after that goes to another file."""
+    """Whether the last line is written. The sink keeps what is logged under the id after it in a separate file."""
 
     @property
     def root(self) -> Owner:
-        """The outermost call, whose ids and count hold for nested ones."""
-
-    @property
-    def request_id(self) -> str:
-        """32 hex digits."""
-
-    @property
-    def trace_id(self) -> str | None:
-        """32 hex digits or None."""
-
-    @property
-    def tool(self) -> str:
-        """The tool's name, as the caller used it."""
-
-    @property
-    def jsonrpc_id(self) -> str | int | None:
-        """The id of the JSON-RPC request."""
+        """The outermost call around this one, which all lines count for."""
 
 
 current: Final[ContextVar[Owner | None]] = ContextVar("iserror_call", default=None)
-"""The innermost call that is running here."""
+"""The call that runs here. The layers set it."""

@@ -1,6 +1,6 @@
 """The record: what a line of the log holds, how its time is written, and how a line is read back.
 
-The one schema of the writing and the reading side. It imports nothing heavy: `iserror trace` starts with it.
+The writing and the reading side share this schema. It imports nothing heavy: `iserror trace` starts with it.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from typing import Any, Final
 SCHEMA_VERSION: Final = 1
 
 LOG_VARIABLE: Final = "ISERROR_LOG"
-"""The environment variable that names the log, for who writes it and for who reads it: a file, a folder or `stderr`."""
+"""The environment variable that names the log for its writers and readers: a file, a folder or `stderr`."""
 
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
 """The levels of a line, the least first, with the standard library's numbers."""
 
 SHORTEST_PREFIX: Final = 4
 ID: Final = re.compile(rf"[0-9a-f]{{{SHORTEST_PREFIX},32}}")
-"""A request id or trace id as the log has it, or the first digits of one."""
+"""A request id or trace id in the log's form, or the first digits of one."""
 
 Record = dict[str, Any]
 
 TIMESTAMP_KEY: Final = b'{"timestamp": "'
-"""How a line of ours begins; a torn line before it on the same line does not cost it."""
+"""How a line of ours begins. It is found after a torn line on the same line, too."""
 
 STAMP_LENGTH: Final = len("2026-01-01T00:00:00.000000Z")
 
 _TORN: Final = 4
-"""So many lines that were torn, or objects like ours in them, may stand before a whole one."""
+"""How many torn lines, or objects like ours in them, may come before a whole line."""
 
 FINAL: Final = frozenset({"tool_failed", "tool_finished", "protocol_error", "tool_cancelled"})
-"""The events that may end a call; one that did has `lines`."""
+"""The events that may end a call; the line that did has `lines`."""
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:
-    """The path with `~` as the home folder.
+    """Return the path with `~` as the home folder.
 
     Raises:
-        ValueError: There is no such home folder.
+        ValueError: If there is no such home folder.
     """
     try:
         return Path(path).expanduser()
@@ -51,7 +51,7 @@ def expanded(path: str | os.PathLike[str]) -> Path:
 
 
 def stamp(nanoseconds: int) -> str:
-    """A Unix time in nanoseconds as the log writes it: UTC, ISO 8601, microseconds, `Z`.
+    """Return a Unix time in nanoseconds in the log's form: UTC, ISO 8601, microseconds, `Z`.
 
     All have one length, so that they compare as texts.
     """
@@ -60,17 +60,17 @@ def stamp(nanoseconds: int) -> str:
 
 
 def stamp_of(when: datetime) -> str:
-    """A point in time as the log writes it; one without a zone is UTC.
+    """Return a point in time in the log's form; without a zone it is UTC.
 
     Raises:
-        OverflowError: It is within a day of the year 1 or 9999.
+        OverflowError: If it is within a day of the year 1 or 9999.
     """
     utc = when.replace(tzinfo=timezone.utc) if when.tzinfo is None else when.astimezone(timezone.utc)
     return utc.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def minted(request_id: str) -> str | None:
-    """When a request id was minted; None of what is no UUIDv7 of 32 hex digits (RFC 9562, section 5.7)."""
+    """Return when a request id was minted, or None if it isn't a UUIDv7 of 32 hex digits (RFC 9562, section 5.7)."""
     if len(request_id) != 32 or request_id[12] != "7" or request_id[16] not in "89ab":
         return None
     try:
@@ -80,9 +80,9 @@ def minted(request_id: str) -> str | None:
 
 
 def parse(line: bytes) -> Record | None:
-    """The record of a line; None of one that is none (torn, another program's).
+    """Return the record of a line, or None if it isn't one (torn, another program's).
 
-    A line that was torn by a full disk may stand before ours on the same line.
+    A line that a full disk tore may come before ours on the same line.
     """
     at = 0
     for _ in range(_TORN):
@@ -102,7 +102,7 @@ def _parse(line: bytes) -> Record | None:
 
 
 def time_of(line: bytes) -> str | None:
-    """The time of a line, as text; without reading it as JSON where it begins as ours do, once."""
+    """Return the time of a line, as text. A line that begins as ours do isn't read as JSON for that."""
     if line.startswith(TIMESTAMP_KEY) and not line.rfind(TIMESTAMP_KEY):
         start = len(TIMESTAMP_KEY)
         found = line[start : start + STAMP_LENGTH]
@@ -113,7 +113,7 @@ def time_of(line: bytes) -> str | None:
 
 
 def stamp_in(record: Record) -> str:
-    """The time of a record in our form, whatever program wrote it; empty where there is none."""
+    """Return the time of a record in our form, whatever program wrote it; empty without a time."""
     found = record.get("timestamp")
     if not isinstance(found, str):
         return ""
@@ -126,12 +126,12 @@ def stamp_in(record: Record) -> str:
 
 
 def is_outside(time: str, since: str, until: str) -> bool:
-    """Whether a time is before the one or after the other; empty is no limit."""
+    """Return True if a time is before the one or after the other. An empty time sets no limit."""
     return bool((since and time < since) or (until and time > until))
 
 
 def printable(value: object) -> str:
-    """Any value as printable text on one line, with what could drive a terminal as escapes."""
+    """Return any value as printable text on one line, with escapes for what could drive a terminal."""
     text = value if isinstance(value, str) else _repr(value)
     if text.isprintable():
         return text

@@ -1,12 +1,12 @@
 """The files of a log folder: their names, and the compressed form of those that are closed.
 
 A process writes `FIRST-HOST-PID.jsonl`, where FIRST is the time of its first line. When it is full it becomes
-`FIRST_LAST-HOST-PID.jsonl`, and then `FIRST_LAST-HOST-PID.jsonl.gz`. Its lines stand in time order: a clock that
-is set back starts a new file. What is logged under the id of a call that has ended stands in a file with
-`.late` before `.jsonl`.
+`FIRST_LAST-HOST-PID.jsonl`, and then `FIRST_LAST-HOST-PID.jsonl.gz`. Its lines are in time order: a clock that is set
+back starts a new file. What is logged under the id of a call that has ended goes to a file with `.late` before
+`.jsonl`.
 
-The compressed form is gzip (RFC 1952) in members of whole lines; an extra field of each member's header says its
-size, and its first and last time, so that a reader goes from one to the next without decompressing any.
+The compressed form is gzip (RFC 1952) in members of whole lines. An extra field of each member's header holds its size,
+and its first and last time: a reader goes from one member to the next without decompressing any.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAME = re.compile(
 
 
 class Name(NamedTuple):
-    """What the name of a file of ours says. Times are in the log's form."""
+    """The parts of the name of a file of ours. Times are in the log's form."""
 
     first: str
     last: str | None
@@ -41,7 +41,7 @@ class Name(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> Name | None:
-        """What a file's name says; None of a file that is not named as ours are."""
+        """Return the parts of a file's name, or None if it isn't named as ours are."""
         match = _NAME.fullmatch(path.name)
         if match is None:
             return None
@@ -75,28 +75,28 @@ def _long(time: str) -> str:
 
 
 FILE_SUFFIXES: Final = (".jsonl", ".ndjson", ".json", ".log", ".txt")
-"""What the name of a log file ends in that is not in a folder of ours."""
+"""The endings of log files that aren't in a folder of ours."""
 
 
 def late_file(path: Path) -> Path:
-    """The file beside one that is not in a folder of ours, for what is logged under the id of a call that has ended."""
+    """Return the file next to one that isn't in a folder of ours, for lines under the id of a call that has ended."""
     return path.with_name(f"{path.stem}.late{path.suffix}")
 
 
 def is_late(path: Path) -> bool:
-    """Whether a file is one for late lines."""
+    """Return True if a file is for late lines."""
     return path.name.removesuffix(COMPRESSED).rpartition(".")[0].endswith(".late")
 
 
 def is_log(name: str) -> bool:
-    """Whether a file in a folder is taken for a log."""
+    """Return True if a file in a folder is taken for a log."""
     return name.endswith((SUFFIX, SUFFIX + COMPRESSED))
 
 
 # --- the compressed form -------------------------------------------------------------------------------------
 
 MEMBER: Final = 128 << 10
-"""Bytes of lines in a member; one longer line is a member of its own."""
+"""Bytes of lines in a member; a longer line is a separate member."""
 
 # RFC 1952, section 2.3: magic, deflate, FEXTRA, no time, no hint, system unknown; then the extra field.
 _HEADER: Final = struct.Struct("<4sIBBHccHIQQ")
@@ -115,7 +115,7 @@ class Member(NamedTuple):
 
 
 def member_at(header: bytes, start: int) -> Member | None:
-    """The member whose header these bytes are; None of a header that another program wrote, or a torn one."""
+    """Return the member with this header, or None if another program wrote the header, or it is torn."""
     if len(header) < HEADER_SIZE:
         return None
     magic, _, _, _, extra, one, two, length, size, first, last = _HEADER.unpack_from(header)
@@ -125,7 +125,7 @@ def member_at(header: bytes, start: int) -> Member | None:
 
 
 def member_in(data: bytes, start: int) -> Member | None:
-    """The first member whose header stands in these bytes."""
+    """Return the first member whose header is in these bytes."""
     at = data.find(_START)
     while at >= 0:
         member = member_at(data[at : at + HEADER_SIZE], start + at)
@@ -143,7 +143,7 @@ def _time(microseconds: int, unknown: str) -> str:
 
 
 def compress(source: BinaryIO, target: BinaryIO) -> None:
-    """Copy the lines of a file of ours, which stand in time order, into members.
+    """Copy the lines of a file of ours, which are in time order, into members.
 
     Little of it is Python: a thread that computes keeps an event loop waiting for some milliseconds.
     """
@@ -188,10 +188,10 @@ def _microseconds(time: str | None) -> int | None:
 
 
 def inflate(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The content of gzip data, in pieces of at most 1 MiB.
+    """Yield the content of gzip data, in pieces of up to 1 MiB.
 
     Raises:
-        zlib.error: The data is damaged or torn; what stands before that is given first.
+        zlib.error: If the data is damaged or torn. The content before that comes first.
     """
     import zlib
 
@@ -219,14 +219,14 @@ def inflate(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def names(folder: Path) -> list[tuple[Path, Name]]:
-    """The files of ours in a folder, itself only."""
+    """Return the files of ours in a folder, without its folders."""
     with os.scandir(folder) as entries:
         paths = [folder / entry.name for entry in entries if is_log(entry.name)]
     return [(path, name) for path in paths if (name := Name.of(path)) is not None]
 
 
 def folder_sizes(folder: Path) -> list[tuple[Path, Name, os.stat_result]]:
-    """The files of ours in a folder with their size and age; what goes meanwhile is left out."""
+    """Return the files of ours in a folder with their size and age, without those that go during the call."""
     found: list[Any] = []
     for path, name in names(folder):
         try:

@@ -1,8 +1,7 @@
-"""Where lines go: stderr, a file, or a folder with one file a process. No failure of a sink costs a result."""
+"""Where lines go: stderr, a file, or a folder with one file per process. No failure of a sink costs a result."""
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import threading
@@ -12,60 +11,54 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
+from iserror.logs.appender import Appender
 from iserror.logs.housekeeping import Housekeeper, host_name
+from iserror.logs.owner import Owner
 from iserror.logs.record import SCHEMA_VERSION, TIMESTAMP_KEY, expanded, printable, stamp
 from iserror.logs.segment import FILE_SUFFIXES, Name, late_file
-from iserror.support.look import attempt
+from iserror.support.look import faults, look, shield
 
 _told: set[str] = set()
 
 
 def tell_once(key: str, text: str) -> None:
-    """Say something to the operator on stderr, once a process; never raises."""
+    """Write a message to stderr, once per process. Never raises."""
     if key not in _told:
         _told.add(key)
         tell(text)
 
 
 def tell(text: str) -> None:
-    """Say something to the operator on stderr; never raises."""
+    """Write a message to stderr. Never raises."""
     to_stderr(f"iserror: {printable(text)}\n")
 
 
 def to_stderr(text: str) -> None:
-    """Write to whatever `sys.stderr` is now; never raises."""
+    """Write to whatever `sys.stderr` is now. Never raises."""
     stream = sys.stderr
     if stream is None:  # a process without a console (pythonw, a daemon)
         return
-    # It may be closed, or replaced by anything.
-    attempt(lambda: (stream.write(text), stream.flush()), None)
-
-
-class Counted(Protocol):
-    """The call that a line belongs to, as the sink counts its lines; written under the sink's lock."""
-
-    lines: int
-    ended: bool
-    """Whether its last line is written. What is logged under its id after that stands apart."""
+    # stderr may be closed or replaced.
+    look(lambda: (stream.write(text), stream.flush()), None)
 
 
 _KEY: Final = TIMESTAMP_KEY.decode()
 
 
 def stamped(body: str, time: str) -> str:
-    """A JSON object as a line of the log: with its time in front."""
+    """Return a JSON object as a line of the log: with its time in front."""
     return f'{_KEY}{time}", {body[1:]}'
 
 
 def now() -> str:
-    """The time, as the log writes it."""
+    """Return the time in the log's form."""
     return stamp(time.time_ns())
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:
-    """Whether a path names a folder: it is one, ends in a slash, or looks like no file and does not exist."""
+    """Return True if a path names a folder: it is one, ends in a slash, or doesn't exist and has no file's suffix."""
     text = os.fspath(path)
     full = expanded(path)
     return (
@@ -76,136 +69,21 @@ def is_folder(path: str | os.PathLike[str]) -> bool:
 
 
 _HOUR: Final = len("2026-01-01T00")
-_RETRY: Final = 8
-"""A file that cannot be rotated grows by another eighth before the next attempt."""
-
-
-# A named pipe without a reader is refused, not waited for.
-_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
-
-
-class _Appender:
-    """One file that this process appends to: opened for the first line, and anew when it has gone."""
-
-    def __init__(self, path: Callable[[str], Path], max_bytes: int | None, *, daily: bool = False) -> None:
-        self._path_at = path
-        self._max_bytes = max_bytes
-        self._daily = daily
-        self._limit = max_bytes
-        self._pid = 0
-        self._path = Path()
-        self._identity = 0, 0
-        self._size = 0
-        self._first = self._last = ""
-        self._torn = False
-        self.fd: int | None = None
-
-    def append(self, time: str, data: bytes) -> bool:
-        """Write a line; True where a file was closed or opened for it.
-
-        Raises:
-            OSError: It could not be written, or not whole.
-        """
-        changed = self._ready(time, len(data))
-        fd = self.fd
-        assert fd is not None
-        if self._torn:
-            data = b"\n" + data  # a reader loses the part that a full disk took, and not this line too
-        rest = memoryview(data)
-        try:
-            while rest:
-                rest = rest[os.write(fd, rest) :]
-        except OSError as exc:
-            if exc.errno == errno.EBADF:  # the descriptor is the file's, but not the one that was opened for writing
-                self.fd = None
-            if len(rest) != 1:  # the newline is all that is missing: the next line begins with one
-                raise
-        finally:
-            written = len(data) - len(rest)
-            self._size += written
-            self._torn = bool(rest) and (self._torn or written > 0)
-        self._last = time
-        return changed
-
-    def _ready(self, time: str, length: int) -> bool:
-        fd = self.fd
-        if fd is not None:
-            if not self._is_open(fd):
-                self.fd = None
-            elif not self._is_in_place():
-                self.close()
-            elif self._limit is not None and (
-                # Not while its first line's time stands still: the next file would have its name.
-                (self._size + length > self._limit and time != self._first)
-                or time < self._last
-                or (self._daily and time[:10] != self._first[:10])
-            ):
-                self._rotate()
-        if self.fd is not None:
-            return False
-        self._open(time)
-        return True
-
-    def _is_open(self, fd: int) -> bool:
-        """Whether the descriptor is still of the file: a program may close all, and open others."""
-        try:
-            stat = os.fstat(fd)
-        except OSError:
-            return False
-        return (stat.st_dev, stat.st_ino) == self._identity
-
-    def _is_in_place(self) -> bool:
-        """Whether the file is this process's and still has its name."""
-        if self._pid != os.getpid():
-            return False
-        try:
-            stat = os.stat(self._path)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        except OSError:  # a permission was taken: the open file still takes lines
-            return True
-        return (stat.st_dev, stat.st_ino) == self._identity
-
-    def _open(self, time: str) -> None:
-        self._pid = os.getpid()
-        path = self._path_at(time)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.fd = os.open(path, _FLAGS if self._limit is None else _FLAGS | getattr(os, "O_NOFOLLOW", 0), 0o600)
-        stat = os.fstat(self.fd)
-        self._path, self._identity, self._size = path, (stat.st_dev, stat.st_ino), stat.st_size
-        self._first, self._limit, self._torn = time, self._max_bytes, False
-
-    def _rotate(self) -> None:
-        """Give the file the name of a closed one. One that cannot be renamed goes on taking lines."""
-        name = Name.of(self._path)
-        assert name is not None
-        try:
-            os.rename(self._path, self._path.with_name(str(name._replace(last=self._last))))
-        except OSError:
-            self._limit = self._size + (self._max_bytes or 0) // _RETRY
-            return
-        self.close()
-
-    def close(self) -> None:
-        """Close the file, if one is open."""
-        # In this order: a signal handler that logs in between must not write to a descriptor that is another's.
-        fd, self.fd = self.fd, None
-        if fd is not None:
-            attempt(os.close, None, fd)
 
 
 class FileSink:
     """Append lines to a file, or to a file of this process in a folder; readable by the owner only.
 
-    One `write` a line on an `O_APPEND` descriptor, so that several processes and threads may share a file. In a
-    folder, a full file is closed, compressed and in time deleted. A failure is told once on stderr and counted, and
-    the next line tries again.
+    One `write` per line on an `O_APPEND` descriptor, so that several processes and threads may share a file. In a
+    folder, a full file is closed, compressed and in time deleted. If a line can't be written, the sink warns once on
+    stderr, counts the lost lines and tries again with each new line.
 
     Args:
-        path: The file or folder (`is_folder`); made when it is missing.
+        path: The file or folder (`is_folder`); created when it is missing.
         max_bytes: Size at which a file in a folder is closed; None for never.
-        max_total_bytes: Size of a folder's files together above which the oldest closed ones go; None for none.
-        max_age: Seconds since the last line of a file in a folder after which it goes; None for none.
+        max_total_bytes: Size of a folder's files together above which the oldest closed ones are deleted; None for
+            no limit.
+        max_age: Seconds since the last line of a file in a folder after which it is deleted; None for no limit.
     """
 
     def __init__(
@@ -221,19 +99,21 @@ class FileSink:
         """Lines lost since the sink last worked."""
         self._lock = threading.RLock()
         self._busy = False
-        self._waiting: deque[tuple[str, Counted | None, bool]] = deque()
+        self._has_fault = False
+        """Whether a bug ended the last write. Its `guard_error` line comes here too: it must not report another."""
+        self._waiting: deque[tuple[str, Owner | None, bool]] = deque()
         self._clock = self._tidied = ""
         if self.is_folder:
             # Without a limit too, a clock that is set back starts a new file.
-            # With an age, a file holds a day at most: it goes as a whole.
+            # With an age, a file holds a day at most: it is deleted as a whole.
             daily, limit = max_age is not None, max_bytes or sys.maxsize
-            self._file = _Appender(self._named(late=False), limit, daily=daily)
-            self._late = _Appender(self._named(late=True), limit, daily=daily)
+            self._file = Appender(self._named(late=False), limit, daily=daily)
+            self._late = Appender(self._named(late=True), limit, daily=daily)
             self._housekeeper: Housekeeper | None = Housekeeper(self.path, max_total_bytes, max_age)
         else:
-            self._file = self._late = _Appender(lambda _: self.path, None)
+            self._file = self._late = Appender(lambda _: self.path, None)
             if self.path.suffix in FILE_SUFFIXES:
-                self._late = _Appender(lambda _: late_file(self.path), None)
+                self._late = Appender(lambda _: late_file(self.path), None)
             self._housekeeper = None
         _sinks.add(self)
 
@@ -241,72 +121,84 @@ class FileSink:
     def folder(self) -> Path:
         return self.path if self.is_folder else self.path.parent
 
-    def write(self, body: str, call: Counted | None = None, *, final: bool = False) -> str:
+    def write(self, body: str, owner: Owner | None = None, *, final: bool = False) -> str:
         """Append a line and return it; the operating system has it then. Never raises.
 
         Args:
             body: A JSON object without its time.
-            call: The call that logs it, if one does.
-            final: Whether it is the line that ends the call. It says how many lines the call has, so that a reader
-                knows when it has them all.
+            owner: The call that the line counts for, if it belongs to one.
+            final: Whether the line ends the call. It says how many lines the call has, so that a reader knows when it
+                has them all.
         """
         with self._lock:
             if self._busy:
-                # From within the writing of another: of a signal handler, or of an object that is collected. It is
-                # written right after that one, by the same thread.
-                self._waiting.append((body, call, final))
+                # A signal handler, or an object that is collected, logs while a line is written. The same thread
+                # writes this one right after that.
+                self._waiting.append((body, owner, final))
                 return stamped(body, now())
             try:
-                return self._alone(body, call, final)
+                return self._alone(body, owner, final)
             finally:
                 while self._waiting:
                     with suppress(IndexError):  # a handler in between has written it
                         self._alone(*self._waiting.popleft())
 
-    def _alone(self, body: str, call: Counted | None, final: bool) -> str:
+    def _alone(self, body: str, owner: Owner | None, final: bool) -> str:
         self._busy = True
         try:
-            return self._write(body, call, final)
+            line = self._write(body, owner, final)
+            self._has_fault = False
+        except Exception as exc:
+            if faults.raises:
+                raise
+            # Once until a line gets through again: the line about it comes here too.
+            if not self._has_fault:
+                self._has_fault = True
+                faults.report(exc)
+            line = stamped(body, now())
         finally:
             self._busy = False
+        return line
 
-    def _write(self, body: str, call: Counted | None, final: bool) -> str:
+    def _write(self, body: str, owner: Owner | None, final: bool) -> str:
         time = self._time()
         line = stamped(body, time)
         file = self._file
         if self._late is not self._file:
-            # What no call counts, though it stands under the id of one: logged after its end, or by a worker process
-            # that was given the id.
-            if call.ended if call is not None else '"request_id": "' in body:
+            # No call counts a line that is logged under its id after its end, or by a worker process that has the id.
+            if owner.ended if owner is not None else '"request_id": "' in body:
                 file = self._late
-            elif call is not None and final:
-                line = f'{line[:-1]}, "lines": {call.lines + 1}}}'
+            elif owner is not None and final:
+                line = f'{line[:-1]}, "lines": {owner.lines + 1}}}'
         try:
             opened = file.append(time, _encoded(line))
-        except Exception as exc:  # of the system, or what no check foresaw: it costs the line and no more
-            self._fail(exc)
+        except (OSError, ValueError) as exc:
+            self._lose(getattr(exc, "strerror", None) or exc)
             return line
-        if call is not None and not call.ended:
-            call.lines += 1
-            call.ended = final
+        except Exception:
+            self._lose("a bug in iserror")
+            raise
+        if owner is not None and not owner.ended:
+            owner.lines += 1
+            owner.ended = final
         if self.lost:
-            attempt(self._resume, None, time)  # where the note finds no room, the next line tries again
+            with suppress(OSError):  # if the note finds no room, the next line tries again
+                self._resume(time)
         if self._housekeeper is not None and (opened or time[:_HOUR] != self._tidied):
             self._tidied = time[:_HOUR]
             self._housekeeper.wake()
         return line
 
     def _time(self) -> str:
-        """The time of the next line, never before that of the last one unless the clock was set back."""
+        """Return the time of the next line, never before the last line's unless the clock was set back."""
         time = now()
         if time < self._clock and time[:17] == self._clock[:17]:  # within a minute: threads, a small correction
             return self._clock
         self._clock = time
         return time
 
-    def _fail(self, exc: Exception) -> None:
+    def _lose(self, why: object) -> None:
         self.lost += 1
-        why = getattr(exc, "strerror", None) or exc
         tell_once(
             f"sink {self.path}",
             f"cannot write the log to {self.path} ({why}): log lines are lost until it can be "
@@ -314,7 +206,11 @@ class FileSink:
         )
 
     def _resume(self, time: str) -> None:
-        """Leave a note in the log of what it lacks, once it takes lines again."""
+        """Write to the log how many lines it lacks, once it takes lines again.
+
+        Raises:
+            OSError: If there is no room for this line.
+        """
         lost = self.lost
         note = f'{{"level": "warning", "event": "log_resumed", "schema_version": {SCHEMA_VERSION}, "lost": {lost}}}'
         self._file.append(time, _encoded(stamped(note, time)))
@@ -327,7 +223,7 @@ class FileSink:
         return lambda time: self.path / str(Name(time, None, host, os.getpid(), late))
 
     def tidy(self, seconds: float) -> None:
-        """Wait for the compression that runs, so long at most."""
+        """Wait for a compression that runs, up to this many seconds."""
         if self._housekeeper is not None:
             self._housekeeper.wait(seconds)
 
@@ -338,7 +234,7 @@ class FileSink:
             self._late.close()
 
     def after_fork(self) -> None:
-        """Start anew in a child process, where a lock may be held by a thread that is not there."""
+        """Start again in a child process, where a thread that isn't there may hold the lock."""
         self._lock, self._busy = threading.RLock(), False
         self._waiting.clear()
         if self._housekeeper is not None:
@@ -350,20 +246,20 @@ def _encoded(line: str) -> bytes:
 
 
 class StderrSink:
-    """Write to whatever `sys.stderr` is when a line comes; for a terminal, as text for a person.
+    """Write to whatever `sys.stderr` is when a line comes; to a terminal, as text for people.
 
     Args:
-        console: Makes the text for a person of an event.
+        console: Renders an event for people.
     """
 
     def __init__(self, console: Callable[[dict[str, Any]], str] | None = None) -> None:
         self.console = console
 
     def write(self, line: str, event: dict[str, Any]) -> None:
-        """Write a line, or what it says; never raises."""
+        """Write a line, or its event as text. Never raises."""
         text = line
-        if self.console is not None and attempt(_is_terminal, False):
-            text = attempt(self.console, line, event)
+        if self.console is not None and look(_is_terminal, False):
+            text = shield(self.console, line, event)
         to_stderr(text + "\n")
 
 

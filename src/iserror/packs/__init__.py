@@ -1,7 +1,10 @@
 """Packs: what the exceptions of well-known libraries mean, for `ErrorMap.include`.
 
-A pack names classes by their dotted names, so that it imports nothing; and it is loaded itself when an exception is
-looked up that it may know.
+A pack names classes by their dotted names, so it imports no library. The pack's own module is loaded when an exception
+is looked up that the pack may know.
+
+The modules import each other in this order: `codes` and the other helpers, the tables of HTTP clients (`_stdlib`,
+`_httpx`, ...), `cause`, which reads these tables, the tables of SDKs, `listed`, and this module.
 """
 
 from __future__ import annotations
@@ -9,8 +12,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from iserror.errors.pack import ListedPack
-from iserror.support.look import attempt
+from iserror.packs.listed import ListedPack
+from iserror.support.look import look
 
 if TYPE_CHECKING:
     from iserror.errors.pack import Pack
@@ -44,8 +47,8 @@ if TYPE_CHECKING:
     from iserror.packs._stdlib import stdlib as stdlib
     from iserror.packs._stripe import stripe as stripe
 
-# Pack -> its module here, and the one that tells whether its library is installed; "" for what Python brings, None for
-# what an author has to name. Where two know a class, the first counts.
+# Pack -> its module here, and the module that shows that its library is installed. That is "" for what Python brings,
+# and None for a pack that an author has to name. If two packs know a class, the first counts.
 _PACKS: Final[dict[str, tuple[str, str | None]]] = {
     "anthropic": ("_anthropic", "anthropic"),
     "github": ("_github", "github"),
@@ -78,7 +81,7 @@ _PACKS: Final[dict[str, tuple[str, str | None]]] = {
     "stdlib": ("_stdlib", ""),
 }
 
-# The packages that a pack's classes are of, where that is not the library alone.
+# The packages that define a pack's classes, if these aren't the library alone.
 _ROOTS: Final[dict[str, str]] = {
     "aiohttp": "aiohttp asyncio builtins",
     "elasticsearch": "elasticsearch elastic_transport",
@@ -93,11 +96,11 @@ __all__ = ["detect"]
 
 
 def detect() -> tuple[Pack, ...]:
-    """Return the packs of the libraries that are installed, and of what Python brings; none of them is imported."""
+    """Return the packs of installed libraries and of what Python brings. No library is imported."""
     found = (
         name
         for name, (_, library) in _PACKS.items()
-        if library is not None and (not library or attempt(find_spec, None, library))
+        if library is not None and (not library or look(find_spec, None, library))
     )
     return tuple(map(_pack, found))
 

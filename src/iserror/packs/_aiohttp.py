@@ -13,7 +13,7 @@ _STATUS: Final = by_status("status", lambda exc: exc.headers)
 
 
 def _status(exc: BaseException) -> object:
-    # An answer that is no HTTP is a ClientResponseError too, of a status that the parser chose (400).
+    # An answer that isn't HTTP is a ClientResponseError too. The parser chooses its status (400).
     return None if exc.__cause__ is not None else _STATUS.key(exc)
 
 
@@ -21,13 +21,13 @@ _BY_STATUS: Final = By(_STATUS.what, _status, _STATUS.entries, _STATUS.otherwise
 
 
 def _raised_by(exc: Any) -> str:
-    """The module of the innermost frame in the traceback."""
+    """Return the module of the innermost frame in the traceback."""
     *_, last = frames(exc)
     return str(last.f_globals["__name__"])
 
 
-# aiohttp repeats a request of an idempotent method once if a kept connection breaks; a repeat that fails to connect
-# leaves nothing unsafe behind.
+# aiohttp retries a request with an idempotent method once if a kept connection breaks. If the retry fails to connect,
+# nothing unsafe is left behind.
 aiohttp: Final = Pack(
     name="aiohttp",
     sources=(
@@ -46,7 +46,7 @@ aiohttp: Final = Pack(
         "aiohttp.client_exceptions.ClientConnectorSSLError": codes.TLS_FAILED,
         "aiohttp.client_exceptions.ClientConnectorCertificateError": codes.TLS_FAILED,
         "aiohttp.client_exceptions.ServerFingerprintMismatch": codes.TLS_FAILED,
-        # Of the connection or of the wait for one of the pool.
+        # A timeout of the connection, or of the wait for a connection of the pool.
         "aiohttp.client_exceptions.ConnectionTimeoutError": codes.DEPENDENCY_UNAVAILABLE,
         "aiohttp.client_exceptions.SocketTimeoutError": codes.UPSTREAM_TIMEOUT,
         # Before 3.10 both of them are this one.

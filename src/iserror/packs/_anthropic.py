@@ -10,11 +10,11 @@ from iserror.packs.cause import by_cause
 from iserror.packs.http import NO_CREDENTIALS, by_status
 
 _SPENT: Final = {"contract_spend_limit_reached", "enforced_spend_limit_reached"}
-"""A 429 that no wait mends."""
+"""A 429 that no wait fixes."""
 
 
 def _key(exc: Any) -> object:
-    """The status; of an event in a stream whose status was 200, what it says."""
+    """Return the status, or the type of an error event in a stream whose status was 200."""
     if exc.status_code < 400:
         return f"200, in a stream {exc.body['error']['type']}"
     return "billing" if getattr(exc, "error_code", None) in _SPENT else exc.status_code
@@ -44,7 +44,7 @@ anthropic: Final = Pack(
         "https://github.com/anthropics/anthropic-sdk-python#handling-errors",
     ),
     rows={
-        # Of a timeout: without a cause that tells more, it was sent.
+        # Without a cause that tells more, the request timed out after it was sent.
         "anthropic.APITimeoutError": by_cause(codes.UPSTREAM_TIMEOUT),
         "anthropic.APIConnectionError": by_cause(),
         "anthropic.BadRequestError": _STATUS,

@@ -7,9 +7,10 @@ from typing import Final
 from iserror.errors.pack import Pack
 from iserror.packs import codes
 
-# Not here: what a mistake in the tool raises (BusyResourceError, NoEventLoopError, RunFinishedError, ...), what steers
-# it (WouldBlock), and what only carries another exception: TaskFailed, FutureFailed and BrokenWorkerInterpreter, which
-# is raised for whatever fails inside the interpreter. `connect_tcp` raises an OSError, which is the stdlib pack's.
+# These aren't listed: exceptions for mistakes in the tool (BusyResourceError, NoEventLoopError, RunFinishedError, ...)
+# and for control flow (WouldBlock). Others only carry another exception: TaskFailed, FutureFailed, and
+# BrokenWorkerInterpreter for any failure inside the interpreter. `connect_tcp` raises an OSError, which the stdlib pack
+# knows.
 _ROWS: Final = {
     # No TLS in it: of a handshake the ssl.SSLError passes.
     "ConnectionFailed": codes.DEPENDENCY_UNAVAILABLE,

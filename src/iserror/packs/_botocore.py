@@ -96,10 +96,10 @@ _CANCELLED: Final = (
 )
 """What does not go away by itself counts before what does."""
 _ENDINGS: Final = ("NotFound", "AlreadyExists", "AccessDenied")
-"""Of the names that services make up in the same way: `ResourceNotFoundException`, `InvalidInstanceID.NotFound`."""
+"""How services build names in the same way: `ResourceNotFoundException`, `InvalidInstanceID.NotFound`."""
 
-# botocore repeats a request that got no answer, and the first may have worked: a refusal of the repeat that its success
-# explains says nothing of it.
+# botocore retries a request that got no answer, and the first attempt may have worked. If its success explains why the
+# retry was refused, the outcome is unknown.
 _REPEATED: Final = {
     f"{key} after a repeat": replace(entry, outcome="unknown")
     for entries in (_CODES, _STATUSES)
@@ -181,7 +181,7 @@ botocore: Final = Pack(
         f"{_B}ResponseStreamingError": codes.CONNECTION_LOST,
         f"{_B}IncompleteReadError": codes.CONNECTION_LOST,
         f"{_B}HTTPClientError": codes.CONNECTION_LOST,
-        # A request was sent in part, and its body cannot be read again for a repeat.
+        # A request was sent in part, and its body cannot be read again for a retry.
         f"{_B}UnseekableStreamError": codes.CONNECTION_LOST,
         f"{_B}ChecksumError": codes.UPSTREAM_INVALID_RESPONSE,
         f"{_B}FlexibleChecksumError": codes.UPSTREAM_INVALID_RESPONSE,

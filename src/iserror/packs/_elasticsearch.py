@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 from iserror.errors.entry import Entry
 from iserror.errors.pack import By, Pack
-from iserror.errors.template import Template
 from iserror.packs import codes
 from iserror.packs.cause import cause_of
-from iserror.packs.http import by_status
+from iserror.packs.http import SOME_REFUSED, by_status
 
 
 def _cause(exc: Any) -> str | None:
-    """What is true of every attempt: `errors` has the failures of those before, and of the first what caused it."""
+    """Return the code that fits every attempt. `errors` has the failures of the attempts before."""
     said = {_attempt(attempt) for attempt in (exc, *exc.errors)}
     return said.pop() if len(said) == 1 else None
 
@@ -32,11 +30,6 @@ def _why(exc: Any) -> str:
     return type(exc.errors[0]).__name__
 
 
-SOME_REFUSED: Final = replace(
-    codes.UPSTREAM_ERROR,
-    retryable=False,
-    message=Template(("A service that this tool needs did not take all of the items.",)),
-)
 _HTTP: Final = by_status("meta.status", lambda exc: exc.meta.headers)
 _T: Final = "elastic_transport."
 _E: Final = "elasticsearch."
@@ -53,7 +46,7 @@ elasticsearch: Final = Pack(
         f"{_T}ConnectionTimeout": _by_phase(codes.UPSTREAM_TIMEOUT),
         f"{_T}TlsError": codes.TLS_FAILED,
         f"{_T}SniffingError": codes.DEPENDENCY_UNAVAILABLE,
-        # Of the request, or of the answer: only what is below tells them apart.
+        # The request or the answer: only the exception below tells them apart.
         f"{_T}SerializationError": By(
             "cause", _why, {"TypeError": codes.REQUEST_INVALID}, codes.UPSTREAM_INVALID_RESPONSE
         ),

@@ -10,7 +10,7 @@ from iserror.errors.pack import By, Pack
 from iserror.packs import codes
 from iserror.packs.cause import by_cause
 from iserror.packs.http import NO_CREDENTIALS, by_status
-from iserror.support.look import attempt
+from iserror.support.look import look
 
 
 def _by_status(path: str, headers: Callable[[Any], Any], body: Callable[[Any], Any]) -> By:
@@ -19,9 +19,7 @@ def _by_status(path: str, headers: Callable[[Any], Any], body: Callable[[Any], A
 
     def key(exc: Any) -> object:
         status = by.key(exc)
-        taken = status == 422 and attempt(
-            lambda: any(e["code"] == "already_exists" for e in body(exc)["errors"]), False
-        )
+        taken = status == 422 and look(lambda: any(e["code"] == "already_exists" for e in body(exc)["errors"]), False)
         return "422 already_exists" if taken else status
 
     # 405 of a pull request that cannot be merged.
@@ -64,7 +62,7 @@ github: Final = Pack(
 
 
 def _refused(exc: Any) -> object:
-    """What GraphQL says of the only field that failed, if no other one succeeded."""
+    """Return GraphQL's type of the only error, if no field succeeded."""
     response = exc.response
     done = any(value is not None for value in (response.data or {}).values())
     return None if done or len(response.errors) > 1 else response.errors[0].type or "other"
@@ -74,7 +72,7 @@ _CAUSE: Final = by_cause()
 
 
 def _cause(exc: BaseException) -> object:
-    """Leaves a login that failed within a request to what it raised, which has a row of its own."""
+    """Return the cause, or None for a login that failed within a request: its own exception has a row."""
     if type(exc.__cause__).__module__ == "githubkit.exception":
         return None
     code = _CAUSE.key(exc)

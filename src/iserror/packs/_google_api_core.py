@@ -12,7 +12,7 @@ from iserror.packs.rpcstatus import STATUSES, waiting
 
 
 def _told(exc: Any, kind: str) -> Any:
-    """The `google.rpc` details of one type in an error that came as JSON."""
+    """Yield the `google.rpc` details of one type in an error that came as JSON."""
     return (said for said in exc.details if said.get("@type") == f"type.googleapis.com/google.rpc.{kind}")
 
 
@@ -48,7 +48,7 @@ _HTTP: Final = by_status("code", lambda exc: exc.response.headers)
 
 
 def _either(name: str) -> By:
-    """A status that means more with a `RetryInfo`."""
+    """Return the entries of a status that has another meaning with a `RetryInfo`."""
     return By("status", _status, {key: _RPC[key] for key in (name, f"{name} with RetryInfo")}, _RPC[name])
 
 
@@ -65,7 +65,7 @@ google_api_core: Final = Pack(
         "https://googleapis.dev/python/google-auth/latest/reference/google.auth.exceptions.html",
     ),
     rows={
-        # Of gRPC alone, or of both.
+        # gRPC only, or both.
         f"{_E}InvalidArgument": _INVALID,
         f"{_E}FailedPrecondition": _RPC["FAILED_PRECONDITION"],
         f"{_E}OutOfRange": _RPC["OUT_OF_RANGE"],
@@ -82,7 +82,7 @@ google_api_core: Final = Pack(
         f"{_E}MethodNotImplemented": _RPC["UNIMPLEMENTED"],
         f"{_E}ServiceUnavailable": _RPC["UNAVAILABLE"],
         f"{_E}DeadlineExceeded": _RPC["DEADLINE_EXCEEDED"],
-        # Of HTTP alone.
+        # HTTP only.
         f"{_E}BadRequest": _INVALID,
         f"{_E}Unauthorized": codes.UPSTREAM_UNAUTHENTICATED,
         # The older JSON APIs (BigQuery, Storage) have a 403 for what is a 429 elsewhere.
@@ -105,7 +105,7 @@ google_api_core: Final = Pack(
         f"{_E}TemporaryRedirect": codes.UPSTREAM_INVALID_RESPONSE,
         f"{_E}ResumeIncomplete": codes.UPSTREAM_INVALID_RESPONSE,
         f"{_E}GoogleAPICallError": _HTTP,
-        # Of the library itself. Several requests were made before it, and the last need not be the one that worked.
+        # The library itself raises these. It made several requests before, and any of them may have worked.
         f"{_E}RetryError": codes.UPSTREAM_TIMEOUT,
         f"{_E}TransferStalledError": codes.UPSTREAM_TIMEOUT,
         f"{_E}UnseekableStreamError": codes.CONNECTION_LOST,

@@ -24,14 +24,14 @@ def _rows(library: str) -> dict[str, Entry | By]:
         "LocalProtocolError": codes.REQUEST_INVALID,
         "InvalidURL": codes.REQUEST_INVALID,
         "ReadTimeout": codes.UPSTREAM_TIMEOUT,
-        # Of a request that was not sent as a whole; a server may act on a part of one.
+        # The request was sent in part, and a server may act on a part.
         "WriteTimeout": codes.UPSTREAM_TIMEOUT,
         "TimeoutException": codes.UPSTREAM_TIMEOUT,
         "ReadError": codes.CONNECTION_LOST,
         "WriteError": codes.CONNECTION_LOST,
         "CloseError": codes.CONNECTION_LOST,
         "NetworkError": codes.CONNECTION_LOST,
-        # "Server disconnected" and an answer that is no HTTP are one class, and carry nothing but their text.
+        # "Server disconnected" and an answer that isn't HTTP are one class. Only their texts differ.
         "RemoteProtocolError": codes.CONNECTION_LOST,
         "TransportError": codes.CONNECTION_LOST,
         "DecodingError": codes.UPSTREAM_INVALID_RESPONSE,
@@ -57,7 +57,7 @@ httpx2: Final = Pack(
         "https://github.com/pydantic/httpx2/blob/main/src/httpx2/httpx2/_exceptions.py",
         "https://github.com/pydantic/httpx2/blob/main/src/httpx2/httpx2/_sse.py",
     ),
-    # An answer that is no stream of server-sent events, or has one that is too long.
+    # The answer isn't a stream of server-sent events, or an event is too long.
     rows={**_rows("httpx2"), "httpx2.SSEError": codes.UPSTREAM_INVALID_RESPONSE},
     done=redirected,
 )

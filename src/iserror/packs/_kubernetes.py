@@ -16,7 +16,7 @@ from iserror.packs.cause import cause_of
 from iserror.packs.http import NO_CREDENTIALS, statuses
 from iserror.packs.retry import wait_of
 from iserror.packs.rpcstatus import names_of
-from iserror.support.look import attempt
+from iserror.support.look import look
 
 
 def _status(exc: Any) -> str:
@@ -24,7 +24,7 @@ def _status(exc: Any) -> str:
         exc.status == 0 and cause_of(exc.__context__) == "TLS_FAILED"
     ):  # raised while urllib3's was handled, and without a cause
         return "TLS"
-    if exc.status == 409 and attempt(_reason, None, exc) == "AlreadyExists":
+    if exc.status == 409 and look(_reason, None, exc) == "AlreadyExists":
         return "409 AlreadyExists"
     return str(int(exc.status))
 
@@ -81,7 +81,7 @@ _ROWS: Final[dict[str, Entry | By]] = {
     **{name: _CALL.entries[status] for name, status in _STATUSES_OF.items()},
     # The API has no such kind of thing.
     "dynamic.exceptions.ResourceNotFoundError": codes.UPSTREAM_NOT_FOUND,
-    # Of several objects in a file, that were made one after the other.
+    # One of several objects in a file, which are created one after the other.
     "utils.create_from_yaml.FailToCreateError": replace(codes.UPSTREAM_ERROR, retryable=False),
     "client.exceptions.ApiTypeError": codes.REQUEST_INVALID,
     "client.exceptions.ApiValueError": codes.REQUEST_INVALID,

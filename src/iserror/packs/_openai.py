@@ -9,7 +9,7 @@ from iserror.packs import codes
 from iserror.packs.cause import by_cause
 from iserror.packs.http import NO_CREDENTIALS, UNSIGNED, by_status
 
-# A 429 that no wait mends. Their `type` is `insufficient_quota`; the code has become one of several.
+# A 429 that no wait fixes. Their `type` is `insufficient_quota`; the code has become one of several.
 _BILLING: Final = {
     "insufficient_quota",
     "credit_balance_exhausted",
@@ -36,7 +36,7 @@ openai: Final = Pack(
         "https://github.com/openai/openai-python#handling-errors",
     ),
     rows={
-        # Of a timeout: without a cause that tells more, it was sent.
+        # Without a cause that tells more, the request timed out after it was sent.
         "openai.APITimeoutError": by_cause(codes.UPSTREAM_TIMEOUT),
         "openai.APIConnectionError": by_cause(),
         "openai.RateLimitError": _OR_BILLING,
@@ -48,7 +48,7 @@ openai: Final = Pack(
         "openai.UnprocessableEntityError": _STATUS,
         "openai.InternalServerError": _STATUS,
         "openai.APIStatusError": _STATUS,
-        # A token was not given out, with whatever status, so that no request was made.
+        # The server issued no token, with any status, so no request was made.
         "openai.OAuthError": NO_CREDENTIALS,
         "openai._exceptions.SubjectTokenProviderError": NO_CREDENTIALS,
         "openai.APIResponseValidationError": codes.UPSTREAM_INVALID_RESPONSE,

@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from iserror.errors.pack import By, Pack
 from iserror.packs import codes
-from iserror.packs._elasticsearch import SOME_REFUSED
 from iserror.packs.cause import by_cause
-from iserror.packs.http import statuses
+from iserror.packs.http import SOME_REFUSED, statuses
 
 
 def _status(exc: Any) -> int:
@@ -52,7 +51,7 @@ opensearch: Final = Pack(
         f"{_O}ConnectionError": by_cause(codes.CONNECTION_LOST, _why),
         f"{_O}ConnectionTimeout": by_cause(codes.UPSTREAM_TIMEOUT, _why),
         f"{_O}SSLError": codes.TLS_FAILED,
-        # Of the request, or of the answer: only what is below tells them apart.
+        # The request or the answer: only the exception below tells them apart.
         f"{_O}SerializationError": By(
             "cause", _what, {"TypeError": codes.REQUEST_INVALID}, codes.UPSTREAM_INVALID_RESPONSE
         ),

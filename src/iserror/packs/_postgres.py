@@ -16,7 +16,7 @@ def _state(exc: Any) -> object:
 
 
 def _phase(exc: Any) -> str | None:
-    """When a connection failed of which the server said nothing; None where it did, so that the SQLSTATE counts."""
+    """Return when a connection failed without an SQLSTATE, or None if there is one, so that it counts."""
     if exc.sqlstate is not None:
         return None
     if exc.pgconn is not None:  # only of an attempt to connect, and libpq keeps the server's SQLSTATE of it to itself
@@ -43,7 +43,7 @@ psycopg: Final = Pack(
         "psycopg.errors.SerializationFailure": codes.TRANSACTION_CONFLICT,
         "psycopg.errors.SyntaxError": codes.QUERY_INVALID,
         **{f"psycopg.errors.{name}": sql.meaning(state) for name, state in sql.NAMED.items()},
-        # Every subclass has a state of class 22, but for a value that psycopg itself cannot send.
+        # Every subclass has a state of class 22, except for a value that psycopg itself cannot send.
         "psycopg.DataError": codes.INVALID_VALUE,
         "psycopg.OperationalError": By(
             "phase",
@@ -70,7 +70,7 @@ asyncpg: Final = Pack(
         "asyncpg.exceptions.DataError": codes.INVALID_VALUE,
         "asyncpg.exceptions.SerializationError": codes.TRANSACTION_CONFLICT,
         "asyncpg.exceptions.PostgresSyntaxError": codes.QUERY_INVALID,
-        # The schema changed under a prepared statement; it is prepared anew.
+        # The schema changed under a prepared statement. It will be prepared again.
         "asyncpg.exceptions.InvalidCachedStatementError": codes.TRANSACTION_CONFLICT,
         **{f"asyncpg.exceptions.{name}Error": sql.meaning(state) for name, state in sql.NAMED.items()},
         "asyncpg.exceptions._base.PostgresError": By("SQLSTATE", _state, sql.STATES),

@@ -1,8 +1,8 @@
 """`pydantic`: an upstream's answer that does not fit the model that the tool reads it with.
 
-Not among those of `detect()`. pydantic is always installed, and a `ValidationError` may as well be the tool's own
-mistake (a model that it fills wrongly, an argument that it parses once more): that is for the author to say, who knows
-what the tools validate. Including it changes nothing about the arguments and results that a host validates.
+`detect()` leaves this pack out. pydantic is always installed, and a `ValidationError` may also be the tool's own
+mistake: a model that it fills wrongly, an argument that it parses again. Only the author knows what the tools validate.
+The pack changes nothing about the arguments and results that a host validates.
 """
 
 from __future__ import annotations

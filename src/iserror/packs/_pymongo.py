@@ -67,7 +67,7 @@ def _many(exc: BaseException) -> str | None:
 
 def _code(exc: Any) -> str | None:
     code = str(exc.code)
-    # Whole numbers only: 133 is no 13.
+    # Whole numbers only: 133 isn't 13.
     return (_many(exc) or code) if code in _CODES else None
 
 
@@ -81,9 +81,9 @@ def _some(exc: Any) -> str | None:
 
 
 def _bulk(exc: Any) -> object:
-    """`some` if any write of a bulk was done; else the code of the inserts, if these failed with one and nothing else.
+    """Return `some` if any write of a bulk was done, else the code of the inserts if they all failed with the same one.
 
-    Of an update or delete of many documents the counts leave out what it did before it failed.
+    If an update or delete of many documents fails, the counts leave out what it did before.
     """
     failed = {"many" if "q" in error["op"] else str(error["code"]) for error in exc.details["writeErrors"]}
     return _some(exc) or (failed.pop() if len(failed) == 1 else None)
@@ -99,11 +99,11 @@ pymongo: Final = Pack(
         "https://www.mongodb.com/docs/manual/reference/write-concern/",
     ),
     rows={
-        # pymongo raises it only where no try was sent: of a repeat it raises what the first try met.
+        # pymongo raises this only if no attempt was sent. If a retry fails, it raises the first attempt's failure.
         "pymongo.errors.ServerSelectionTimeoutError": codes.DEPENDENCY_UNAVAILABLE,
         "pymongo.errors.WaitQueueTimeoutError": codes.DEPENDENCY_BUSY,
         "pymongo.errors.NetworkTimeout": codes.UPSTREAM_TIMEOUT,
-        # Not writable, no secondary wanted, neither: refused. A step-down or shutdown interrupts what was begun.
+        # The codes that refuse an operation: the member can't write, or can't read. A step-down may interrupt one.
         "pymongo.errors.NotPrimaryError": By(
             "code",
             _not_primary,
@@ -122,7 +122,7 @@ pymongo: Final = Pack(
         ),
         "pymongo.errors.ClientBulkWriteException": By("writes", _some, {"some": _SOME}, _PARTLY),
         "pymongo.errors.ExecutionTimeout": _STOPPED,
-        # The server forgot where the reading was; it begins anew.
+        # The server forgot the position. The tool has to read again from the beginning.
         "pymongo.errors.CursorNotFound": codes.UPSTREAM_ERROR,
         "pymongo.errors.WriteError": sql.NAMED_ONLY,
         "pymongo.errors.OperationFailure": By("code", _code, _CODES),

@@ -16,8 +16,8 @@ def _number(exc: Any) -> object:
     return number
 
 
-# What a statement changed before it failed is rolled back with it by InnoDB, not by an engine without transactions
-# (MyISAM, Aria), which is no default since MySQL 5.5. Below 2000 and from 3000: the server's words; 2xxx: the client's.
+# InnoDB rolls back everything that a failed statement changed. An engine without transactions doesn't (MyISAM, Aria),
+# but none is the default since MySQL 5.5. Numbers 2xxx are the client's, all others the server's.
 _NUMBERS: Final = {
     # Closed before: nothing is left to send on.
     "0": codes.DEPENDENCY_UNAVAILABLE,

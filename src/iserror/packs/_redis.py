@@ -13,11 +13,11 @@ from iserror.packs.phase import frames
 
 
 def _phase(exc: BaseException) -> str | None:
-    """Whether it came up while a command waited for its first connection: then nothing of it was sent.
+    """Return `connecting` if a command waited for its first connection, so that nothing of it was sent.
 
-    The class is the same for a refused connection and one that broke, and the cause tells nothing either: after a
-    connection broke the client repeats the command (since redis 6 by default), and what is raised is the failure of the
-    last try, which may be a refused connection. A client of a cluster takes a connection for each try.
+    The class is the same for a connection that was refused and one that broke. The cause doesn't tell either: after a
+    connection broke, the client retries the command (since redis 6 by default) and raises the last failure, which may
+    be a refused connection. A client of a cluster takes a connection for each attempt.
     """
     found = None
     for frame in frames(exc):
@@ -34,7 +34,7 @@ def _pipelined(exc: BaseException) -> str | None:
 
 
 def _code(exc: Any) -> str | None:
-    """The first word of the server's answer, which RESP keeps for the kind of error: `WRONGTYPE`."""
+    """Return the first word of the server's answer. In RESP it is the kind of error: `WRONGTYPE`."""
     word = exc.args[0].partition(" ")[0]
     return _pipelined(exc) or (word if word.isupper() else None)
 
@@ -89,14 +89,14 @@ def _rows(library: str, cluster: str) -> Mapping[str, Entry | By]:
             {
                 "pipeline": _PARTLY,
                 "BUSY": sql.OVERLOADED,
-                # Of these valkey-py makes no class.
+                # valkey-py has no class for these.
                 "CLUSTERDOWN": sql.OVERLOADED,
                 "MASTERDOWN": sql.OVERLOADED,
                 "TRYAGAIN": sql.OVERLOADED,
                 "CROSSSLOT": codes.QUERY_INVALID,
                 "MISCONF": codes.READ_ONLY,
                 "NOREPLICAS": sql.OVERLOADED,
-                # Of a script, this may be its last command.
+                # In a script, this may be the last command.
                 "WRONGTYPE": replace(codes.QUERY_INVALID, outcome="unknown"),
             },
             _PARTLY,

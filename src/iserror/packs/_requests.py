@@ -11,8 +11,8 @@ from iserror.packs import codes
 from iserror.packs.http import by_status, is_tls
 from iserror.packs.phase import phase_of, redirected
 
-# urllib3 repeats a request that it sent only with a method that is idempotent (Retry.DEFAULT_ALLOWED_METHODS), so that
-# the failure of a repeat to connect leaves nothing unsafe behind.
+# urllib3 retries a request that it sent only if the method is idempotent (Retry.DEFAULT_ALLOWED_METHODS). If the retry
+# fails to connect, nothing unsafe is left behind.
 _CAUSES: Final = {
     "TLS": codes.TLS_FAILED,
     "connecting": codes.DEPENDENCY_UNAVAILABLE,
@@ -23,13 +23,13 @@ _CAUSES: Final = {
     "RemoteDisconnected": codes.CONNECTION_LOST,
     "BadStatusLine": codes.UPSTREAM_INVALID_RESPONSE,
     "LineTooLong": codes.UPSTREAM_INVALID_RESPONSE,
-    # Too many answers that were to be repeated (Retry's status_forcelist), or redirects.
+    # Too many redirects, or too many answers with a status to retry (Retry's status_forcelist).
     "ResponseError": codes.UPSTREAM_ERROR,
 }
 
 
 def _cause(exc: BaseException) -> str | None:
-    """What it was raised for: a phase, or a class name, of the innermost exception first."""
+    """Return the cause: a phase, or a class name, of the innermost exception first."""
     links = _inside(exc)
     if phase_of(links[-1]):
         tls = is_tls(links[-1]) or any(cls.__name__ == "SSLError" for cls in type(links[-1]).__mro__)
@@ -38,7 +38,7 @@ def _cause(exc: BaseException) -> str | None:
 
 
 def _inside(exc: Any) -> list[Any]:
-    """The exception and those that it was made of, the innermost last."""
+    """Return the exception and those that it was made from, the innermost last."""
     links: list[Any] = []
     while isinstance(exc, BaseException) and len(links) < 6:
         links.append(exc)
@@ -61,7 +61,7 @@ def _by_cause(otherwise: Entry, *causes: str) -> By:
 _SSL: Final = _by_cause(codes.CONNECTION_LOST, "TLS")
 _TIMEOUT: Final = _by_cause(codes.UPSTREAM_TIMEOUT, "connecting")
 _BROKEN: Final = _by_cause(codes.CONNECTION_LOST, "connecting", "RemoteDisconnected", "BadStatusLine", "LineTooLong")
-# The tool's mistake, or an upstream's that redirects to what is no address.
+# The tool's mistake, or an upstream's: it redirects to something that isn't an address.
 _ADDRESS: Final = By("phase", phase_of, {"redirected": codes.UPSTREAM_INVALID_RESPONSE}, codes.REQUEST_INVALID)
 
 urllib3: Final = Pack(
@@ -76,9 +76,9 @@ urllib3: Final = Pack(
     rows={
         "urllib3.exceptions.MaxRetryError": _by_cause(codes.CONNECTION_LOST, *_CAUSES),
         "urllib3.exceptions.ProtocolError": _BROKEN,
-        # Of the handshake, or of a connection that breaks later.
+        # The handshake, or a connection that breaks later.
         "urllib3.exceptions.SSLError": _SSL,
-        # Of the connection to the proxy and of CONNECT only.
+        # The connection to the proxy, and CONNECT, only.
         "urllib3.exceptions.ProxyError": codes.DEPENDENCY_UNAVAILABLE,
         # A TLS handshake that stalls is one, too.
         "urllib3.exceptions.ReadTimeoutError": _TIMEOUT,
@@ -88,7 +88,7 @@ urllib3: Final = Pack(
         "urllib3.exceptions.TimeoutError": codes.UPSTREAM_TIMEOUT,
         "urllib3.exceptions.EmptyPoolError": codes.DEPENDENCY_BUSY,
         "urllib3.exceptions.DecodeError": codes.UPSTREAM_INVALID_RESPONSE,
-        # Of an answer: two lengths that differ.
+        # The answer has two lengths that differ.
         "urllib3.exceptions.InvalidHeader": codes.UPSTREAM_INVALID_RESPONSE,
         "urllib3.exceptions.ResponseError": codes.UPSTREAM_ERROR,
         "urllib3.exceptions.LocationValueError": codes.REQUEST_INVALID,
@@ -125,7 +125,7 @@ requests: Final = Pack(
         "requests.exceptions.InvalidProxyURL": codes.REQUEST_INVALID,
         "requests.exceptions.InvalidSchema": _ADDRESS,
         "requests.exceptions.MissingSchema": _ADDRESS,
-        # Of the request; with urllib3's of the same name in it, of the answer.
+        # A header of the request. If it wraps urllib3's exception of the same name, a header of the answer.
         "requests.exceptions.InvalidHeader": By(
             "cause",
             lambda exc: type(exc.args[0]).__module__,

@@ -10,7 +10,7 @@ from iserror.packs.http import NO_CREDENTIALS, by_status
 
 _STATUS: Final = by_status("response.status_code", lambda exc: exc.response.headers)
 
-# Slack answers 200 to almost everything, with a word for what went wrong; each method has dozens of its own.
+# Slack answers almost everything with 200 and a word for what went wrong. Each method has dozens of words.
 _ERRORS: Final = {
     **dict.fromkeys(("ratelimited", "rate_limited", "message_limit_exceeded"), _STATUS.entries["429"]),
     **dict.fromkeys(
@@ -67,7 +67,7 @@ def _error(exc: Any) -> object:
     said = data.get("error") if isinstance(data, dict) else None
     if said in _ERRORS:
         return said
-    # Of an answer that is no JSON the async client has aiohttp's response, the other one a text as the error.
+    # For an answer that isn't JSON, the async client has aiohttp's response, and the other client a text as the error.
     status = response.status_code if hasattr(response, "status_code") else response.status
     return "other" if status == 200 and str.isidentifier(said or "") else status
 
@@ -97,8 +97,8 @@ slack_sdk: Final = Pack(
         ),
         # A WebSocket broke while a message was written, or before.
         "slack_sdk.errors.SlackClientNotConnectedError": codes.CONNECTION_LOST,
-        # Arguments that do not go together, and the second of the three requests of an upload: only the SDK's own words
-        # tell them apart.
+        # Arguments that exclude each other, and the second of an upload's three requests: only the SDK's text tells
+        # them apart.
         "slack_sdk.errors.SlackRequestError": By(
             "text", lambda exc: exc.args[0], {"Failed to upload a file": codes.UPSTREAM_ERROR}, codes.REQUEST_INVALID
         ),

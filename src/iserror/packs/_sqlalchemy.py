@@ -12,7 +12,7 @@ from iserror.packs._postgres import asyncpg, psycopg
 from iserror.packs._pymysql import pymysql
 from iserror.packs._sqlite3 import sqlite3
 from iserror.support.loading import full_name
-from iserror.support.look import attempt
+from iserror.support.look import look
 
 _DRIVERS: Final = {**sqlite3.rows, **psycopg.rows, **asyncpg.rows, **pymysql.rows}
 
@@ -24,8 +24,10 @@ def _rows(kind: type) -> tuple[Entry | By, ...]:
 
 
 def _of_driver(exc: Any) -> Entry | None:
-    # The adapter of asyncpg raises classes of its own from those of asyncpg.
-    for link in (exc.orig, exc.orig.__cause__):
+    # The adapter of asyncpg raises its own classes from asyncpg's.
+    driver: Any = look(lambda: exc.orig, None)
+    links: tuple[Any, Any] = (driver, look(lambda: driver.__cause__, None))
+    for link in links:
         kind: Any = type(link)
         for row in _rows(kind):
             found = row.find(link) if isinstance(row, By) else row
@@ -38,7 +40,7 @@ class _Wrapped(By):
     """The entry of the driver's exception; of one that no pack knows, by what SQLAlchemy made of it."""
 
     def find(self, exc: BaseException) -> Entry | None:
-        return attempt(_of_driver, None, exc) or super().find(exc)
+        return _of_driver(exc) or super().find(exc)
 
 
 def _wrapped(otherwise: Entry) -> By:
@@ -68,7 +70,7 @@ sqlalchemy: Final = Pack(
         "sqlalchemy.exc.DatabaseError": sql.NAMED_ONLY,
         "sqlalchemy.exc.DBAPIError": _connection(None),
         "sqlalchemy.exc.TimeoutError": codes.DEPENDENCY_BUSY,
-        # What `one` and `get_one` were asked for. More than one is no answer of the database but a mistake of the tool.
+        # `one` and `get_one` raise it. More than one result is a mistake of the tool, and isn't listed.
         "sqlalchemy.exc.NoResultFound": codes.NOT_FOUND,
         "sqlalchemy.orm.exc.ObjectDeletedError": codes.NOT_FOUND,
         # Another transaction changed or deleted the row since it was read; the flush is rolled back.

@@ -22,8 +22,8 @@ def _by_name(entries: Mapping[str, Entry], otherwise: Entry | None) -> By:
     return By("name", _name, entries, otherwise)
 
 
-# A statement that failed is undone, but for what was before the failing row under OR FAIL, which a statement has to ask
-# for in words.
+# A failed statement is undone, except for the rows before the failing one under OR FAIL, which a statement has to ask
+# for.
 sqlite3: Final = Pack(
     name="sqlite3",
     sources=(
@@ -59,7 +59,7 @@ sqlite3: Final = Pack(
             },
             codes.UPSTREAM_ERROR,
         ),
-        # What an authorizer of the tool denies; a file that is no database, or damaged, has no entry.
+        # The tool's authorizer denied it. A damaged file, or one that isn't a database, has no entry.
         "sqlite3.DatabaseError": _by_name({"SQLITE_AUTH": codes.PERMISSION_DENIED}, None),
     },
 )

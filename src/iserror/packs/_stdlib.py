@@ -1,9 +1,8 @@
 """What Python brings: files and sockets, names, TLS, timeouts, programs, decoding, `http.client` and `urllib`.
 
-Not here: classes that mistakes raise as well (ValueError, KeyError, RuntimeError, EOFError, ImportError,
-HTTPException), and those that steer a program (queue.Empty, StopIteration, BlockingIOError). Of OSError only what the
-system itself said: by `errno`, and in Python's own classes, since a library's subclass may use `errno` for anything
-(in `ssl.SSLError` 1 is not EPERM).
+These aren't listed: classes that mistakes raise as well (ValueError, KeyError, RuntimeError, EOFError, ImportError,
+HTTPException), and classes for control flow (queue.Empty, StopIteration, BlockingIOError). OSError is read by `errno`,
+and only in Python's own classes: a library's subclass may use `errno` for anything (in `ssl.SSLError` 1 isn't EPERM).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _NO_TEXT: Final = replace(
 _NO_TLS: Final = replace(
     codes.TLS_FAILED, message=Template(("No secure connection to a service that this tool needs.",)), outcome="unknown"
 )
-# A part of what was to be written is there.
+# A part of the data may be written.
 _FULL: Final = replace(codes.STORAGE_FULL, outcome="unknown")
 _NO_MODULE: Final = replace(
     codes.FEATURE_UNAVAILABLE,
@@ -48,7 +47,7 @@ _NO_MEMORY: Final = replace(codes.RESOURCES_EXHAUSTED, outcome="unknown")
 def _errno(exc: OSError) -> str | None:
     if type(exc).__module__ != "builtins":
         return None
-    name = errorcode.get(exc.errno or 0, "").removeprefix("WSA")  # Windows' sockets have a set of their own
+    name = errorcode.get(exc.errno or 0, "").removeprefix("WSA")  # Windows' sockets have their own set
     phase = phase_of(exc)
     return f"{phase} {name}" if phase else name
 
@@ -63,7 +62,7 @@ _TLS_LOST: Final = By("phase", phase_of, {"connecting": codes.TLS_FAILED}, codes
 
 
 def _reason(exc: Any) -> str | None:
-    """How far `urlopen` got: its URLError covers connecting and sending, not the answer."""
+    """Return how far `urlopen` got. Its URLError covers connecting and sending, not the answer."""
     reason = exc.reason
     if not isinstance(reason, BaseException):
         return None if exc.__cause__ is not None else "no request"  # the cause of "ftp error: ..." is sent already
@@ -93,12 +92,12 @@ stdlib: Final = Pack(
         "builtins.PermissionError": By(
             "errno", _errno, {"EACCES": codes.PERMISSION_DENIED, "EPERM": codes.PERMISSION_DENIED}
         ),
-        # Nobody took the connection, so that nothing can have been sent over it.
+        # No server took the connection, so nothing was sent over it.
         "builtins.ConnectionRefusedError": codes.DEPENDENCY_UNAVAILABLE,
         "builtins.ConnectionResetError": _LOST,
         "builtins.ConnectionAbortedError": _LOST,
         "builtins.BrokenPipeError": _LOST,
-        # A socket's, ETIMEDOUT, and those of asyncio and concurrent.futures, which have one of their own on 3.10.
+        # A socket's, ETIMEDOUT, asyncio's and concurrent.futures'. The last two have their own classes on 3.10.
         "builtins.TimeoutError": _network(_TIMEOUT),
         "asyncio.exceptions.TimeoutError": _network(_TIMEOUT),
         "concurrent.futures._base.TimeoutError": _TIMEOUT,
@@ -121,9 +120,9 @@ stdlib: Final = Pack(
                 "ENETUNREACH": codes.CONNECTION_LOST,
                 "connecting EMFILE": codes.RESOURCES_EXHAUSTED,
                 "connecting ENFILE": codes.RESOURCES_EXHAUSTED,
-                # Of several addresses that failed asyncio raises one OSError without an errno.
+                # If several addresses fail, asyncio raises one OSError without an errno.
                 "connecting": codes.DEPENDENCY_UNAVAILABLE,
-                # The program is not there, or is none.
+                # The program is missing, or isn't a program.
                 "starting ENOENT": codes.FEATURE_UNAVAILABLE,
                 "starting EACCES": codes.FEATURE_UNAVAILABLE,
             },
@@ -137,7 +136,7 @@ stdlib: Final = Pack(
         "ssl.SSLEOFError": _TLS_LOST,
         "ssl.SSLSyscallError": _TLS_LOST,
         "ssl.SSLZeroReturnError": _TLS_LOST,
-        # Of a handshake, of a key that cannot be loaded, or in the middle of a connection.
+        # A handshake, a key that cannot be loaded, or the middle of a connection.
         "ssl.SSLError": _TLS,
         "subprocess.CalledProcessError": _EXIT,
         "subprocess.TimeoutExpired": codes.COMMAND_TIMEOUT,

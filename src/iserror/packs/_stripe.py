@@ -13,8 +13,8 @@ from iserror.packs.http import NO_CREDENTIALS, UNSIGNED, by_status
 
 _STATUS: Final = by_status("http_status", lambda exc: exc.headers)
 
-# What a card's owner may hear, by Stripe's list. Of the rest (`fraudulent`, `lost_card`, `stolen_card`, and what is yet
-# to be named) it asks to say no more than that the card was declined.
+# The reasons that a card's owner may hear, by Stripe's list. For all others (`fraudulent`, `lost_card`, `stolen_card`,
+# and future ones) Stripe asks to say only that the card was declined.
 _REASONS: Final = (
     "authentication_required",
     "card_not_supported",
@@ -33,7 +33,7 @@ _REASONS: Final = (
     "invalid_expiry_year",
     "invalid_number",
 )
-# Of these it says that the payment is to be attempted again.
+# For these, Stripe says to attempt the payment again.
 _AGAIN: Final = (
     "approve_with_id",
     "issuer_not_available",
@@ -91,7 +91,7 @@ stripe: Final = Pack(
             "status", lambda exc: exc.http_status, {"401": codes.UPSTREAM_UNAUTHENTICATED}, NO_CREDENTIALS
         ),
         f"{_E}PermissionError": codes.UPSTREAM_PERMISSION_DENIED,
-        # Of a status without an exception of its own, and of a body that is no JSON. 424: what Stripe needs failed.
+        # A status without its own exception, or a body that isn't JSON. 424: a service that Stripe needs failed.
         f"{_E}APIError": By(
             _STATUS.what, _STATUS.key, {**_STATUS.entries, "424": codes.UPSTREAM_ERROR}, _STATUS.otherwise
         ),
@@ -102,7 +102,7 @@ stripe: Final = Pack(
         f"{_O}InvalidScopeError": codes.UPSTREAM_REJECTED,
         f"{_O}UnsupportedGrantTypeError": codes.UPSTREAM_REJECTED,
         f"{_O}UnsupportedResponseTypeError": codes.UPSTREAM_REJECTED,
-        # Of version 2 of the API.
+        # Version 2 of the API.
         f"{_E}AlreadyCanceledError": codes.UPSTREAM_CONFLICT,
         f"{_E}BlockedByStripeError": codes.UPSTREAM_REJECTED,
         f"{_E}CannotProceedError": codes.UPSTREAM_REJECTED,

@@ -1,4 +1,4 @@
-"""What an SDK's exception means that hides the one of its HTTP client: was the request sent?"""
+"""Whether an SDK sent the request, if its exception hides the HTTP client's."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _CAUSES: Final = {
 
 
 def by_cause(otherwise: Entry = codes.CONNECTION_LOST, why: Callable[[Any], Any] | None = None) -> By:
-    """The entries of an exception that wraps an HTTP client's, as that client's pack has them.
+    """Return the entries of an exception that wraps an HTTP client's, from the client's own pack.
 
     Args:
-        otherwise: Where the client does not tell how far the request got.
-        why: Reads the client's exception, where it stands in an attribute; what it raises counts as none.
+        otherwise: The entry if the client doesn't tell how far the request got.
+        why: Reads the client's exception from an attribute. If it raises, there is none.
     """
     return By("cause", _behind if why is None else lambda exc: cause_of(why(exc)), _CAUSES, otherwise)
 
@@ -47,9 +47,9 @@ def _behind(exc: BaseException) -> str | None:
 
 
 def cause_of(exc: BaseException) -> str | None:
-    """What the first exception of an HTTP client's stands for, of this one and those that it was made from.
+    """Return the code of the first HTTP client's exception among this one and those that it was made from.
 
-    None if it does not say of the outcome what its code says.
+    None if the entry's outcome isn't the outcome that its code stands for.
     """
     return _code(below(exc))
 

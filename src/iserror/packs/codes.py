@@ -1,8 +1,8 @@
 """The vocabulary of all packs: what a failure of something that a tool needs means to the tool's caller.
 
-`upstream` is whatever the tool talks to: a web API, a database, a broker, a cloud. A pack takes these as they are, or
-with `replace` where the library knows a wait or an outcome. The outcome is that of the one request that failed.
-Categories are gRPC's; docs/packs.md has the table.
+`upstream` is whatever the tool talks to: a web API, a database, a broker, a cloud. A pack uses these entries unchanged,
+or with `replace` if the library knows a wait or an outcome. The outcome is about the one request that failed.
+Categories are gRPC's. docs/reference/packs.md has the table.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from iserror.errors.entry import Entry
 from iserror.errors.template import Template
 from iserror.errors.vocabulary import Category, Level, Outcome
 
-_TELL: Final = "Stop and tell the user: only the operator of this server can mend it."
+_TELL: Final = "Stop and tell the user: only the operator of this server can fix it."
 _LATER: Final = "Try again later; if it stays so, tell the user."
 _CHANGE: Final = "Change the call, or tell the user."
 
@@ -28,7 +28,7 @@ def entry(
     retryable: bool = False,
     level: Level = "warning",
 ) -> Entry:
-    """Make an entry of constant words; with `{exc.attribute}` in the message of what is safe to show."""
+    """Build an entry of constant text. The message may show safe values with `{exc.attribute}`."""
     return Entry(
         code=code,
         category=category,
@@ -72,7 +72,8 @@ REQUEST_INVALID: Final = entry(
     level="error",
 )
 
-# What may have taken effect has no hint: the text's last line says it, and in a tool that reads it would be wrong.
+# An entry whose request may have taken effect has no hint: the last line of the text advises, and a hint would be wrong
+# in a tool that only reads.
 
 # --- it was reached, and no answer came ----------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What the packs of HTTP clients share: the meaning of a status, and of a handshake that failed."""
+"""The entries that the packs of HTTP clients share: of a status, and of a failed handshake."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from iserror.errors.pack import By
 from iserror.errors.template import Template
 from iserror.packs import codes
 from iserror.packs.retry import limited, wait_of
-from iserror.support.look import attempt
+from iserror.support.look import look
 
-# RFC 9110 section 15, RFC 6585, and what a gateway between says (502, 504).
+# RFC 9110 section 15, RFC 6585, and the statuses of a gateway in between (502, 504).
 STATUSES: Final = {
     "401": codes.UPSTREAM_UNAUTHENTICATED,
     "402": codes.UPSTREAM_QUOTA_EXHAUSTED,
@@ -36,17 +36,17 @@ STATUSES: Final = {
     "5": codes.UPSTREAM_ERROR,
 }
 _NAMED: Final = ("4", "5")
-"""Whose message names the status."""
+"""The entries whose message names the status."""
 
 
 def by_status(path: str, headers: Callable[[Any], Any]) -> By:
-    """The entries of an exception that stands for a response.
+    """Return the entries of an exception that stands for a response.
 
-    A 403 that says when to come back is a 429.
+    A 403 with a time to come back counts as a 429.
 
     Args:
-        path: Where it has the status, as in a template: `response.status_code`.
-        headers: Reads the response's headers; what it raises counts as none.
+        path: The status' attribute path, as in a template: `response.status_code`.
+        headers: Reads the response's headers. If it raises, there are none.
     """
     names = tuple(path.split("."))
 
@@ -54,7 +54,7 @@ def by_status(path: str, headers: Callable[[Any], Any]) -> By:
         value = exc
         for name in names:
             value = getattr(value, name)
-        if value == 403 and attempt(lambda: limited(headers(exc)), False):
+        if value == 403 and look(lambda: limited(headers(exc)), False):
             return 429
         return int(value) if 100 <= int(value) < 600 else None
 
@@ -62,10 +62,10 @@ def by_status(path: str, headers: Callable[[Any], Any]) -> By:
 
 
 def statuses(wait: Callable[[Any], object], names: tuple[str, ...] = ()) -> dict[str, Entry]:
-    """The entries by status, with a function of the exception for the wait.
+    """Return the entries by status.
 
     Args:
-        wait: What it raises counts as none.
+        wait: Reads the wait from the exception. If it raises, there is none.
         names: The attributes that lead to the status, for the messages that name it.
     """
     entries = {key: replace(entry, retry_after=wait) if entry.retryable else entry for key, entry in STATUSES.items()}
@@ -77,7 +77,7 @@ def statuses(wait: Callable[[Any], object], names: tuple[str, ...] = ()) -> dict
 
 
 def unreached() -> By:
-    """The entries of an exception for a connection that was not made: with TLS to blame, or the network."""
+    """Return the entries of an exception for a connection that failed, because of TLS or the network."""
     return By("cause", _tls, {"TLS": codes.TLS_FAILED}, codes.DEPENDENCY_UNAVAILABLE)
 
 
@@ -86,15 +86,15 @@ def _tls(exc: BaseException) -> str:
 
 
 def is_tls(exc: BaseException) -> bool:
-    """Whether it is an `ssl.SSLError`; a server that speaks no TLS has not loaded it."""
+    """Return True for an `ssl.SSLError`. A server without TLS hasn't loaded the class."""
     return isinstance(exc, getattr(sys.modules.get("ssl"), "SSLError", ()))
 
 
 def below(exc: BaseException) -> Iterator[BaseException]:
-    """The exception, then those that it was made from, as their makers say: ten at most.
+    """Yield the exception, then up to nine that it was explicitly made from.
 
-    Not `__context__`: in a tool that asks a second server when the first one fails, it leads on to the first failure.
-    `reason` is urllib's and urllib3's; httpcore and requests give what they wrap as the first argument.
+    `__context__` doesn't count: in a tool that asks a second server when the first one fails, it leads to the first
+    failure. `reason` is the attribute of urllib and urllib3. httpcore and requests wrap the first argument.
     """
     link: BaseException | None = exc
     for _ in range(10):
@@ -109,11 +109,18 @@ NO_CREDENTIALS: Final = replace(
     codes.UPSTREAM_UNAUTHENTICATED,
     message=Template(("This server has no valid credentials for a service that this tool needs; nothing was sent.",)),
 )
-"""What an SDK says before it sends anything."""
+"""An SDK's refusal before it sends anything."""
 
 UNSIGNED: Final = replace(
     codes.UPSTREAM_INVALID_RESPONSE,
     message=Template(("What came in the name of a service that this tool needs is not signed by it.",)),
     outcome="not_applied",
 )
-"""What an SDK says of a webhook."""
+"""An SDK's refusal of a webhook."""
+
+SOME_REFUSED: Final = replace(
+    codes.UPSTREAM_ERROR,
+    retryable=False,
+    message=Template(("A service that this tool needs did not take all of the items.",)),
+)
+"""The answer to a bulk request that the service did in part."""

@@ -1,4 +1,4 @@
-"""How far a request had got: what the functions in an exception's traceback tell, where its class does not."""
+"""How far a request got: the functions in an exception's traceback tell, if its class doesn't."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any, Final
 
-# By function and module. "connecting" ends before the first byte of a request is sent; what a tunnel through a proxy
-# needs is no request.
+# By function and module. "connecting" ends before the first byte of a request is sent. The handshake of a tunnel
+# through a proxy isn't a request.
 _STEPS: Final = {
     "connect_tcp": {"anyio._core._sockets": "connecting"},
     "connect_unix": {"anyio._core._sockets": "connecting"},
@@ -23,7 +23,7 @@ _STEPS: Final = {
 
 
 def frames(exc: BaseException) -> Iterator[FrameType]:
-    """The frames that an exception passed through, innermost last; none of one that was not raised."""
+    """Yield the frames that an exception passed through, innermost last."""
     tb = exc.__traceback__
     while tb is not None:
         yield tb.tb_frame
@@ -31,10 +31,10 @@ def frames(exc: BaseException) -> Iterator[FrameType]:
 
 
 def phase_of(exc: Any) -> str:
-    """`connecting`, `starting` (a program) or `redirected` if a function that does only that is in the traceback.
+    """Return `connecting`, `starting` (a program) or `redirected` if a function for just that is in the traceback.
 
-    The same class is raised for a connection that was not made and for an answer that did not come (`TimeoutError`,
-    `ssl.SSLError`, `ConnectionResetError`); nothing else tells them apart. "" where none of the steps is in it.
+    The same class is raised for a connection that failed and for an answer that did not come (`TimeoutError`,
+    `ssl.SSLError`, `ConnectionResetError`). Only the traceback tells them apart. The result is empty for other steps.
     """
     for frame in frames(exc):
         modules = _STEPS.get(frame.f_code.co_name)
@@ -43,7 +43,8 @@ def phase_of(exc: Any) -> str:
     return ""
 
 
-# By function and module, what follows redirects: the local variable with the answers so far, which no exception holds.
+# Functions that follow redirects, by name and module: the local variable with the answers so far, which no exception
+# has.
 _FOLLOWING: Final = {
     "_request": {"aiohttp.client": "history"},
     "_send_handling_redirects": {"httpx._client": "history", "httpx2._client": "history"},
@@ -54,10 +55,10 @@ _FOLLOWING: Final = {
 
 
 def redirected(exc: Any) -> bool:
-    """Whether a request that changes something was answered with 301, 302 or 303 before the one that failed.
+    """Return True if a request that changes something was answered with 301, 302 or 303 before the one that failed.
 
-    It may have been done: 303 says so, and the others are used like it (RFC 9110, sections 15.4.2 to 15.4.4). What is
-    answered with 307 or 308 was not done there.
+    That request may have taken effect: 303 says so, and the others are used like it (RFC 9110, sections 15.4.2 to
+    15.4.4). A request that was answered with 307 or 308 did not take effect.
     """
     return any(answer is not None and _may_be_done(answer) for answer in _answers(exc))
 

@@ -1,4 +1,4 @@
-"""How long an upstream asks to wait: the headers in use, and where each is described."""
+"""How long an upstream asks to wait: the headers in use, each with its source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _PART: Final = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|[smhd])"
 _EPOCH: Final = 1e9
 _EPOCH_MS: Final = 1e11
-"""A number of seconds above the first is a point in time, above the second one in milliseconds."""
+"""A number above `_EPOCH` is a point in time in seconds; above `_EPOCH_MS`, in milliseconds."""
 _RESETS: Final = (
     "ratelimit-reset",
     "x-ratelimit-reset",
@@ -27,14 +27,17 @@ _RESETS: Final = (
 def wait_of(headers: Any) -> float | None:
     """Read how long a response asks to wait, in seconds, 0 to 86,400.
 
-    In this order: `retry-after-ms` and `x-ms-retry-after-ms` (Azure, OpenAI), `Retry-After` in seconds or as a date
-    (RFC 9110, section 10.2.3), and the longest of the limits that are not known to have room left: `RateLimit` as in
-    draft-ietf-httpapi-ratelimit-headers (`"p";r=0;t=5`) and as in its versions up to 7 (`limit=9, remaining=0,
-    reset=5`), and the `ratelimit-reset` headers as seconds, a point in time (GitHub, GitLab) or a duration (OpenAI:
-    `6m0s`).
+    The first of these counts:
+
+    - `retry-after-ms` and `x-ms-retry-after-ms` (Azure, OpenAI).
+    - `Retry-After` in seconds or as a date (RFC 9110, section 10.2.3).
+    - The longest reset among the limits that may be used up. `RateLimit` is read as in
+      draft-ietf-httpapi-ratelimit-headers (`"p";r=0;t=5`) and as in its versions up to 7 (`limit=9, remaining=0,
+      reset=5`). A `ratelimit-reset` header has seconds, a point in time (GitHub, GitLab) or a duration (OpenAI:
+      `6m0s`).
 
     Args:
-        headers: A mapping of header names, in lower case or blind to case.
+        headers: A mapping of header names, in lower case or case-insensitive.
     """
     get: Callable[[str], Any] = headers.get
     for name in ("retry-after-ms", "x-ms-retry-after-ms"):
@@ -49,7 +52,7 @@ def wait_of(headers: Any) -> float | None:
 
 
 def limited(headers: Any) -> bool:
-    """Whether a refusal is one of how often, not of what: GitHub answers 403 to both.
+    """Return True if a refusal is about how often, not about what. GitHub answers 403 to both.
 
     Source: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
     """
@@ -57,8 +60,8 @@ def limited(headers: Any) -> bool:
 
 
 def _limits(get: Callable[[str], Any]) -> Iterator[tuple[str, float | None]]:
-    """Each limit's reset, and what is left of it."""
-    for item in _text(get("ratelimit")).split('"')[::2]:  # the odd ones are the names of policies
+    """Yield each limit's reset, and how much of the limit is left."""
+    for item in _text(get("ratelimit")).split('"')[::2]:  # the parts in between are the names of policies
         fields = dict(re.findall(r"\b(r|t|remaining|reset)=([0-9]{1,20})", item))
         reset = fields.get("t") or fields.get("reset")
         if reset:

@@ -1,4 +1,4 @@
-"""The meaning of gRPC's status codes, and what a server may say besides: how long to wait, which fields are wrong."""
+"""The meaning of gRPC's status codes, and of the details: how long to wait, which fields are wrong."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from iserror.errors.entry import Entry
 from iserror.errors.template import Template
 from iserror.packs import codes
 from iserror.redact import Safe
-from iserror.support.look import attempt
+from iserror.support.look import look
 
 _MAX_FIELDS: Final = 10
 _MAX_FIELD: Final = 64
@@ -20,23 +20,23 @@ _TYPES: Final = "type.googleapis.com/google.rpc."
 
 
 def wait_of(exc: Any) -> float | None:
-    """The `RetryInfo` of an RPC's status, in seconds."""
+    """Return the `RetryInfo` of an RPC's status, in seconds."""
     for value in _details(exc, "RetryInfo"):
         delay = dict(_fields(dict(_fields(value))[1]))
         seconds = delay.get(1, 0) + delay.get(2, 0) / 1e9
-        # A negative one is written as if it had no sign.
+        # A negative number is encoded as a very large one.
         return seconds if seconds < 1 << 63 else None
     return None
 
 
 def invalid_fields(exc: Any) -> Safe | None:
-    """The names of the fields in an RPC's `BadRequest`: dots between names of a schema, never values."""
+    """Return the names of the fields in an RPC's `BadRequest`: names of a schema with dots, never values."""
     found = (dict(_fields(v))[1].decode() for d in _details(exc, "BadRequest") for n, v in _fields(d) if n == 1)
     return names_of(found)
 
 
 def names_of(fields: Iterable[str]) -> Safe | None:
-    """Join those that look like paths of fields, with numbers at most in brackets: what else is there may be data."""
+    """Join the names that look like paths of fields, with indexes in brackets. Anything else may be data."""
     names = [
         name
         for name in fields
@@ -46,20 +46,20 @@ def names_of(fields: Iterable[str]) -> Safe | None:
 
 
 def status(exc: Any) -> str:
-    """The name of an RPC's status code; of two, with whether the server says when to come again."""
+    """Return the name of an RPC's status code. Two of them include whether the server asks to wait."""
     name: str = exc.code().name
-    if name in ("ABORTED", "RESOURCE_EXHAUSTED") and attempt(_told_to_wait, False, exc):
+    if name in ("ABORTED", "RESOURCE_EXHAUSTED") and look(_told_to_wait, False, exc):
         return f"{name} with RetryInfo"
     return name
 
 
 def _told_to_wait(exc: Any) -> bool:
-    # Not parsed: this decides about an entry, on every look-up.
+    # Not parsed: this runs on every look-up of an entry.
     return any(key == _STATUS and b"google.rpc.RetryInfo" in value for key, value in exc.trailing_metadata() or ())
 
 
 def _details(exc: Any, kind: str) -> Iterator[bytes]:
-    """The messages of one type in the `google.rpc.Status` that came with an RPC's trailing metadata."""
+    """Yield the messages of one type in the `google.rpc.Status` of an RPC's trailing metadata."""
     for key, value in exc.trailing_metadata() or ():
         if key == _STATUS:
             for number, detail in _fields(value):
@@ -70,7 +70,7 @@ def _details(exc: Any, kind: str) -> Iterator[bytes]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Read protobuf's wire format: grpc itself comes without protobuf, and this needs only varints and bytes."""
+    """Read protobuf's wire format. grpc comes without protobuf, and these messages have only varints and bytes."""
     at = 0
 
     def varint() -> int:
@@ -97,9 +97,9 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 # https://grpc.github.io/grpc/core/md_doc_statuscodes.html, https://google.aip.dev/194
-# A client makes up UNAVAILABLE, DEADLINE_EXCEEDED, INTERNAL, UNKNOWN, CANCELLED and RESOURCE_EXHAUSTED on its own as
-# well, before or after the request went out, and nothing but the text of `details()`, which is the server's to choose,
-# tells them apart: what these did is unknown.
+# A client also makes UNAVAILABLE, DEADLINE_EXCEEDED, INTERNAL, UNKNOWN, CANCELLED and RESOURCE_EXHAUSTED itself, before
+# or after it sent the request. Only the text of `details()` tells them apart, and a server can choose that text. So
+# their outcome is unknown.
 STATUSES: Final = {
     "CANCELLED": codes.UPSTREAM_ERROR,
     "UNKNOWN": codes.UPSTREAM_ERROR,
@@ -109,11 +109,11 @@ STATUSES: Final = {
     "ALREADY_EXISTS": codes.ALREADY_EXISTS,
     "PERMISSION_DENIED": codes.UPSTREAM_PERMISSION_DENIED,
     "UNAUTHENTICATED": codes.UPSTREAM_UNAUTHENTICATED,
-    # A response larger than the client takes has this status too, and the server has done its work by then.
+    # A response that is too large for the client has this status too. The server has done its work by then.
     "RESOURCE_EXHAUSTED": replace(codes.UPSTREAM_RATE_LIMITED, outcome="unknown"),
     "RESOURCE_EXHAUSTED with RetryInfo": codes.UPSTREAM_RATE_LIMITED,
     "FAILED_PRECONDITION": codes.UPSTREAM_PRECONDITION_FAILED,
-    # "Retry at a higher level": what was read before may be wrong by now. With a wait (Spanner, Firestore) it is a
+    # "Retry at a higher level": data that was read before may be wrong by now. With a wait (Spanner, Firestore) it's a
     # transaction that lost, and the whole tool can run again.
     "ABORTED": codes.UPSTREAM_CONFLICT,
     "ABORTED with RetryInfo": codes.TRANSACTION_CONFLICT,
@@ -129,5 +129,5 @@ STATUSES: Final = {
 
 
 def waiting(entry: Entry, wait: Any = wait_of) -> Entry:
-    """The same entry with its wait, where a repeat can help."""
+    """Return the entry with its wait, if a retry can help."""
     return replace(entry, retry_after=wait) if entry.retryable else entry

@@ -1,4 +1,4 @@
-"""What the packs of databases share: the kinds of constraint in words, and the meaning of an SQLSTATE of PostgreSQL."""
+"""The entries that the packs of databases share: kinds of constraints, and PostgreSQL's SQLSTATEs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NOT_NULL: Final = _rule("a value that must be there is missing")
 CHECK: Final = _rule("a value is outside what it allows")
 EXCLUSION: Final = _rule("it overlaps with something that is there")
 
-# It answered, and said that it did nothing.
+# The database answered that it did nothing.
 OVERLOADED: Final = replace(codes.UPSTREAM_UNAVAILABLE, outcome="not_applied", hint=codes.DEPENDENCY_UNAVAILABLE.hint)
 
-# By SQLSTATE, or its class: PostgreSQL's appendix A. A statement that failed is rolled back as a whole; of a connection
-# that ended the last answer may be lost, so 08 and 57P01 are unknown: 57P01 can follow a commit that was not yet
-# acknowledged, and asyncpg gives 08003 to a connection that was closed in the middle of a statement.
-# Not here, so that they stay the tool's own bugs: 25P02 (it went on after a failure), 3D000, 34, 3F, 55, F0.
+# By SQLSTATE, or its class: PostgreSQL's appendix A. A failed statement is rolled back as a whole. But if a connection
+# ends, the last answer may be lost. So 08 and 57P01 are unknown. 57P01 can follow a commit that was not acknowledged,
+# and asyncpg raises 08003 for a connection that was closed in the middle of a statement.
+# Bugs of the tool aren't listed: 25P02 (it continued after a failure), 3D000, 34, 3F, 55, F0.
 STATES: Final = {
     "08": codes.CONNECTION_LOST,
     "08001": codes.DEPENDENCY_UNAVAILABLE,
@@ -59,7 +59,7 @@ STATES: Final = {
     "57014": codes.QUERY_TIMEOUT,
     "57P": codes.CONNECTION_LOST,
     "57P03": codes.DEPENDENCY_UNAVAILABLE,
-    # The server closed it while it waited for a statement: what came after was not read.
+    # The server closed the connection while it waited for a statement, and read nothing after that.
     "57P05": codes.DEPENDENCY_UNAVAILABLE,
     "58": codes.UPSTREAM_ERROR,
     # RAISE in a function of the database.
@@ -67,7 +67,7 @@ STATES: Final = {
     "XX": codes.UPSTREAM_ERROR,
 }
 
-# The classes that psycopg and asyncpg make of the states that are met most, which `iserror report` knows by name.
+# The classes of psycopg and asyncpg for the most frequent states. `iserror report` knows them by name.
 NAMED: Final = {
     "StringDataRightTruncation": "22001",
     "NumericValueOutOfRange": "22003",
@@ -99,9 +99,9 @@ NAMED: Final = {
 
 
 def meaning(state: str) -> Entry:
-    """The entry of an SQLSTATE, else of its class."""
+    """Return the entry of an SQLSTATE, else of its class."""
     return STATES.get(state) or STATES.get(state[:3]) or STATES[state[:2]]
 
 
 NAMED_ONLY: Final = By("", lambda exc: None, {})
-"""Of a class whose base class tells: it is in the rows so that its name is known."""
+"""A row for the name only: the base class has the entries."""

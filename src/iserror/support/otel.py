@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from iserror.support.look import look
@@ -60,3 +61,27 @@ def _mark(trace: Any, code: str, request_id: str | None) -> None:
         if request_id is not None:
             span.set_attribute("iserror.request_id", request_id)
         span.set_status(trace.Status(trace.StatusCode.ERROR))
+
+
+def active_traceparent() -> str | None:
+    """Return the active span as a W3C `traceparent`, or None. The API is not imported for it."""
+    trace = sys.modules.get("opentelemetry.trace")
+    context = look(lambda: trace.get_current_span().get_span_context(), None) if trace is not None else None
+    if context is None or not context.is_valid:
+        return None
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
+
+
+@contextmanager
+def active(traceparent: str) -> Iterator[None]:
+    """Make this trace context the active one: a client that traces itself sends its own span instead of `_meta`."""
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None or active_traceparent() == traceparent:
+        yield
+        return
+    _, trace_id, span_id, flags = traceparent.split("-")[:4]
+    context = trace.SpanContext(
+        int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=trace.TraceFlags(int(flags, 16))
+    )
+    with trace.use_span(trace.NonRecordingSpan(context)):
+        yield

@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from iserror.support.causes import frames, module_of, raised_in
 from iserror.support.look import look
 
-_HOSTS: Final = ("mcp", "fastmcp")
-_PACKAGES: Final = (*_HOSTS, "mcp_types")
+HOSTS: Final = ("mcp", "fastmcp")
+_PACKAGES: Final = (*HOSTS, "mcp_types")
 
 _MISSING: Final = object()
 
@@ -91,7 +91,7 @@ def raised_by_sdk(exc: BaseException) -> bool:
     counts as the author's, who chose the middleware; what its task routing raises is about the request.
     """
     module = raised_in(exc)
-    return package_of(module) in _HOSTS and not module.startswith(_ON_PURPOSE)
+    return package_of(module) in HOSTS and not module.startswith(_ON_PURPOSE)
 
 
 def raised_by_client(exc: BaseException) -> bool:
@@ -101,7 +101,7 @@ def raised_by_client(exc: BaseException) -> bool:
 
 def raised_below(exc: BaseException, function: str) -> bool:
     """Return True if the traceback passes a function of a host with this name."""
-    return any(f.f_code.co_name == function and package_of(module_of(f)) in _HOSTS for f in frames(exc))
+    return any(f.f_code.co_name == function and package_of(module_of(f)) in HOSTS for f in frames(exc))
 
 
 def validated_by_host(exc: BaseException) -> bool:

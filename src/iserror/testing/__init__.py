@@ -1,6 +1,6 @@
-"""For the tests of a server: an in-memory client, and assertions on what tools answer.
+"""Test a server: an in-memory client, and assertions on what tools answer.
 
-Nothing here needs pytest; `iserror.testing.plugin` is its plugin, which pytest finds by itself.
+Nothing here needs pytest. pytest finds its plugin, `iserror.testing.plugin`, by itself.
 """
 
 from importlib import import_module

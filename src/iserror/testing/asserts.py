@@ -1,4 +1,4 @@
-"""Assertions on what came of a tool call, whichever client library handed it out."""
+"""Assertions on the outcome of a tool call, for the results of every client library."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from iserror.errors.failure import Failure
 from iserror.errors.toolfailure import ToolFailure
 from iserror.errors.vocabulary import CODE_PATTERN, Category, Outcome
 from iserror.redact.speech import safe_line
+from iserror.support.sdk_client import TOOL_ERROR_PREFIX
 
-# A failure's text (docs/wire-format.md), behind what `mcp` puts before it where only the decorator guards the tool.
+# A failure's text (docs/reference/wire-format.md). `mcp` puts a prefix before it if only the decorator guards the tool.
 _TEXT: Final = re.compile(
-    rf"(?:Error executing tool \S+: )?(?P<code>{CODE_PATTERN[1:-1]}): (?P<message>.+)\n(?:(?P<hint>.+)\n)?"
+    rf"{TOOL_ERROR_PREFIX}(?P<code>{CODE_PATTERN[1:-1]}): (?P<message>.+)\n(?:(?P<hint>.+)\n)?"
     r"\[(?P<tool>.*) failed; (?:(?P<again>may be repeated)(?: after (?P<wait>[0-9.e+]+) s)?|(?P<advice>.+)); "
     r"request_id: (?P<request_id>[0-9a-f]{32})\]\Z"
 )
@@ -29,40 +30,42 @@ def assert_tool_error(
     category: Category | None = None,
     outcome: Outcome | None = None,
 ) -> Failure:
-    """Assert that a tool failed, with a guard's answer, and return what it says; what is left out may be anything.
+    """Assert that a tool failed with a guard's answer, and return the failure. Omitted fields may have any value.
+
+    fastmcp's `ToolError` and a tool that is only decorated give nothing but a text. It doesn't show the category, which
+    is `unknown` then, and not always the outcome.
 
     Args:
-        result: What came of the call: a `CallOutcome`, a result object of mcp 1.x, mcp 2.x or fastmcp, the exception
-            that a client raised, JSON (a JSON-RPC response as a dict or bytes, or its result), or the `ToolFailure`
-            that a guarded function raised. Of fastmcp's `ToolError`, and of a tool that is only decorated, there is
-            but the text, which does not say the category: it is `unknown`; nor always the outcome.
+        result: The outcome of the call, in any form: a `CallOutcome`, a result object of mcp 1.x, mcp 2.x or fastmcp,
+            or the exception that a client raised. It may also be JSON (a JSON-RPC response as a dict or bytes, or its
+            result), or the `ToolFailure` that a guarded function raised.
         code: The stable code.
-        retryable: Whether repeating exactly this call can succeed and is safe.
+        retryable: Whether a retry of exactly this call can succeed and is safe.
         category: One of gRPC's canonical codes in lower case.
         outcome: Whether the side effect took place.
 
     Raises:
-        AssertionError: It is anything else; says what was found, redacted, in one line.
-        TypeError: `result` is nothing that comes of a call.
+        AssertionError: If the result is anything else. The message shows it, redacted, in one line.
+        TypeError: If `result` isn't the result of a call.
     """
     __tracebackhide__ = True
-    unsaid: set[str] = set()
+    missing: set[str] = set()
     if isinstance(result, ToolFailure):
         failure = result.failure
-        shown = f"a ToolFailure that comes from no guard: {safe_line(str(result))}"
+        shown = f"a ToolFailure that was not raised by a guard: {safe_line(str(result))}"
     else:
-        came = came_of(result)
-        failure = came.failure if isinstance(came, ToolFailed) else None
-        shown = found(came)
-        if isinstance(came, ToolFailed) and failure is None:
-            failure, unsaid = _of_text(came.text)
+        ended = as_outcome(result)
+        failure = ended.failure if isinstance(ended, ToolFailed) else None
+        shown = describe(ended)
+        if isinstance(ended, ToolFailed) and failure is None:
+            failure, missing = _read_text(ended.text)
     if failure is None:
         raise AssertionError(f"expected a guarded tool's error, found {shown}")
     wrong = []
     for name, wanted in (("code", code), ("retryable", retryable), ("category", category), ("outcome", outcome)):
         has = getattr(failure, name)
-        if wanted is not None and name in unsaid:
-            wrong.append(f"expected {name} {wanted!r}, which a text alone does not say")
+        if wanted is not None and name in missing:
+            wrong.append(f"expected {name} {wanted!r}, which the text alone does not show")
         elif wanted is not None and has != wanted:
             wrong.append(f"expected {name} {wanted!r}, found {has!r}")
     if wrong:
@@ -78,23 +81,23 @@ def assert_protocol_error(result: object, *, code: int | None = None) -> Protoco
         code: The JSON-RPC code.
 
     Raises:
-        AssertionError: It is anything else; says what was found, redacted, in one line.
-        TypeError: `result` is nothing that comes of a call.
+        AssertionError: If the result is anything else. The message shows it, redacted, in one line.
+        TypeError: If `result` isn't the result of a call.
     """
     __tracebackhide__ = True
-    came = came_of(result)
-    if not isinstance(came, ProtocolFailed):
-        raise AssertionError(f"expected a JSON-RPC error, found {found(came)}")
-    if code is not None and came.code != code:
-        raise AssertionError(f"expected code {code}, found {found(came)}")
-    return came
+    ended = as_outcome(result)
+    if not isinstance(ended, ProtocolFailed):
+        raise AssertionError(f"expected a JSON-RPC error, found {describe(ended)}")
+    if code is not None and ended.code != code:
+        raise AssertionError(f"expected code {code}, found {describe(ended)}")
+    return ended
 
 
-def came_of(result: object) -> CallOutcome:
-    """What came of a call, read from any form.
+def as_outcome(result: object) -> CallOutcome:
+    """Read the outcome of a call from any form.
 
     Raises:
-        TypeError: It is none.
+        TypeError: If `result` isn't the result of a call.
     """
     if isinstance(result, get_args(CallOutcome)):
         return cast(CallOutcome, result)
@@ -104,20 +107,20 @@ def came_of(result: object) -> CallOutcome:
     return classify(result)
 
 
-def found(came: CallOutcome) -> str:
-    """What came, for a person: one line, without secrets."""
-    if isinstance(came, Succeeded):
-        return f"a success: {safe_line(came.text, empty='no text')}"
-    if isinstance(came, ToolFailed):
-        kind = "a tool error" if came.failure is not None else "a tool error without an envelope"
-        return f"{kind}: {safe_line(came.text, empty='no text')}"
-    if isinstance(came, ProtocolFailed):
-        return f"JSON-RPC error {came.code}: {came.message}"
-    return f"{type(came).__name__}: {safe_line(came.report)}"
+def describe(outcome: CallOutcome) -> str:
+    """Describe an outcome for people: one line, without secrets."""
+    if isinstance(outcome, Succeeded):
+        return f"a success: {safe_line(outcome.text, empty='no text')}"
+    if isinstance(outcome, ToolFailed):
+        kind = "a tool error" if outcome.failure is not None else "a tool error without an envelope"
+        return f"{kind}: {safe_line(outcome.text, empty='no text')}"
+    if isinstance(outcome, ProtocolFailed):
+        return f"JSON-RPC error {outcome.code}: {outcome.message}"
+    return f"{type(outcome).__name__}: {safe_line(outcome.report)}"
 
 
-def _of_text(text: str) -> tuple[Failure | None, set[str]]:
-    """What a guard's text says, and the names of the fields that it does not say."""
+def _read_text(text: str) -> tuple[Failure | None, set[str]]:
+    """Read a guard's text: return the failure, and the names of the fields that the text doesn't show."""
     said = _TEXT.match(text)
     if said is None:
         return None, set()

@@ -1,39 +1,39 @@
-"""A real client of the host's own, connected in memory."""
+"""The host's real client, connected in memory."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from iserror.client.classify import classify
 from iserror.client.outcome import CallOutcome
-from iserror.client.session import sender
-from iserror.hosts import SUPPORTED, adapter_of
-from iserror.support.look import attempt
+from iserror.hosts.memory import in_memory_client
+from iserror.support.look import look
+from iserror.support.sdk_client import tool_sender
 
 
 class Connection:
     """A connected client.
 
     Args:
-        client: The host's own: `ClientSession` of mcp 1.x, `Client` of mcp 2.x or of fastmcp.
+        client: The host's client: `ClientSession` of mcp 1.x, `Client` of mcp 2.x or of fastmcp.
     """
 
     def __init__(self, client: Any) -> None:
         self.client = client
-        self._send = sender(client)
+        self._send = tool_sender(client)
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any] | None = None, *, meta: Mapping[str, Any] | None = None
     ) -> CallOutcome:
-        """Call a tool once and say what came of it; an error of any kind is an outcome, never an exception.
+        """Call a tool once and return the outcome. No error is raised: each is an outcome too.
 
         Args:
             tool: The tool's name.
             arguments: JSON-safe arguments.
-            meta: What goes along as `_meta`.
+            meta: The `_meta` to send.
         """
         answer: Any
         try:
@@ -49,57 +49,35 @@ async def connect(server: Any, **settings: Any) -> AsyncIterator[Connection]:
 
     Args:
         server: An `mcp` 1.x `FastMCP`, an `mcp` 2.x `MCPServer`, or a `fastmcp` 3.x or 4.x `FastMCP`.
-        settings: What the host's client takes besides, such as callbacks.
+        settings: Further arguments of the host's client, such as callbacks.
 
     Raises:
-        TypeError: `server` is none of these.
+        TypeError: If `server` is anything else.
     """
     __tracebackhide__ = True
     raised: BaseException | None = None
-    async with _client(server, settings) as client:
+    async with in_memory_client(server, settings) as client:
         try:
             yield Connection(client)
         except GeneratorExit:
             raise
         except BaseException as exc:
-            # Not through the task groups of the client, which would make a group of a test's own assertion.
+            # Not through the client's task groups, which would wrap a test's assertion in a group.
             raised = exc
     if raised is not None:
         raise raised
 
 
-def _client(server: Any, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[Any]:
-    host = adapter_of(server)
-    opened: AbstractAsyncContextManager[Any]
-    if host == "mcp1":
-        from mcp.shared.memory import create_connected_server_and_client_session
-
-        opened = create_connected_server_and_client_session(server._mcp_server, **settings)
-    elif host == "mcp2":
-        from mcp import Client
-
-        opened = Client(server, **settings)
-    elif host == "fastmcp":
-        from fastmcp import Client as FastMCPClient
-
-        opened = FastMCPClient(server, **settings)
-    else:
-        raise TypeError(
-            f"cannot connect to {type(server).__module__}.{type(server).__qualname__}: supported are {SUPPORTED}"
-        )
-    return opened
-
-
 @contextmanager
 def caller() -> Iterator[Callable[..., CallOutcome]]:
-    """Give a function that calls a tool without `await`: one event loop, and a connection for each call."""
+    """Yield a function that calls a tool without `await`: one event loop, and one connection per call."""
     loop = asyncio.new_event_loop()
 
     def call_tool(
         server: Any, tool: str, arguments: Mapping[str, Any] | None = None, *, meta: Mapping[str, Any] | None = None
     ) -> CallOutcome:
         __tracebackhide__ = True
-        if attempt(asyncio.get_running_loop, None) is not None:
+        if look(asyncio.get_running_loop, None) is not None:
             raise RuntimeError("an event loop is running: use `async with connect(server)` in an async test")
         return loop.run_until_complete(_call(server, tool, arguments, meta))
 
@@ -111,7 +89,7 @@ def caller() -> Iterator[Callable[..., CallOutcome]]:
 
 
 async def _finish(loop: asyncio.AbstractEventLoop) -> None:
-    """What `asyncio.run` does at the end."""
+    """Clean up in the way of `asyncio.run`."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()

@@ -1,4 +1,4 @@
-"""Whether a secret, or a server's insides, got out."""
+"""`assert_no_leak`: no secret and no internals of a server got out."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any, Final, NamedTuple, get_args
 from urllib.parse import quote, quote_plus
 
 from iserror.check.checks.leaks import leaked, parts
-from iserror.client.classify import wire_form
 from iserror.client.outcome import CallOutcome, ProtocolFailed, Succeeded, ToolFailed
 from iserror.errors.failure import Failure
 from iserror.errors.toolfailure import ToolFailure
 from iserror.redact.speech import safe_name
 from iserror.support.causes import text_of
 from iserror.support.jsonrpc import FAILURE_KEY
-from iserror.support.look import attempt
+from iserror.support.look import look
 from iserror.support.sdk import protocol_error_data
+from iserror.support.sdk_client import wire_form
 
 MIN_PLANTED: Final = 4
-"""Characters of a planted text: shorter ones are found by chance."""
+"""Characters of a planted text. Shorter texts are found by chance."""
 
 MAX_SHOWN: Final = 10
 
@@ -30,25 +30,25 @@ class _Part(NamedTuple):
     where: str
     value: object
     by_key: bool
-    """Whether its keys say what the values are."""
+    """Whether the keys name what the values are."""
     is_error: bool
-    """Whether a model reads it as an error, in which insides have no place."""
+    """Whether a model reads it as an error, which must not show internals."""
 
 
 def assert_no_leak(*anything: object, planted: str | Iterable[str] = ()) -> None:
-    """Assert that nothing which looks like a secret, and no planted text, is in any of these.
+    """Assert that none of the arguments holds a secret or a planted text.
 
-    In errors, paths, SQL, internal hosts and stack traces count too; in a success, a log record or a plain text they
-    may be what it is for.
+    In errors, paths, SQL, internal hosts and stack traces count as leaks too. In a success, a log record or a plain
+    text they may be on purpose.
 
     Args:
-        anything: All that `assert_tool_error` takes, a `Failure`, log records, texts, bytes, JSON-safe values.
-        planted: Texts of 4 characters or more which the test had put where they must not come out of; they are also
-            looked for escaped (JSON, HTML, URL) and encoded (base64, hex), in any case.
+        anything: Everything that `assert_tool_error` takes, a `Failure`, log records, texts, bytes, JSON-safe values.
+        planted: Texts of 4 characters or more that must not get out. The search includes them escaped (JSON, HTML,
+            URL) and encoded (base64, hex), in upper and lower case.
 
     Raises:
-        AssertionError: Something leaked; says which kind and where, never what.
-        ValueError: A planted text that is too short.
+        AssertionError: If something leaked. The message names its kind and place, never its value.
+        ValueError: If a planted text is too short.
     """
     __tracebackhide__ = True
     forms = _forms([planted] if isinstance(planted, str) else list(planted))
@@ -77,7 +77,7 @@ def _parts(thing: object) -> Iterator[_Part]:
         return
     value = _plain(thing.decode(errors="backslashreplace") if isinstance(thing, (bytes, bytearray)) else thing)
     if isinstance(value, dict):
-        for key, item in value.items():  # each with its key, which may say what it is
+        for key, item in value.items():  # each with its key, which may name a secret
             yield _Part(repr(safe_name(key)), {key: item}, True, False)
     elif isinstance(value, list):
         for number, item in enumerate(value):
@@ -91,7 +91,7 @@ def _plain(value: object) -> Any:
 
 
 def _received(thing: object) -> dict[str, Any] | None:
-    """The JSON-RPC answer that something stands for; None of anything else."""
+    """Return the JSON-RPC answer that a thing represents, or None if it represents none."""
     if isinstance(thing, ToolFailure) and thing.failure is not None:
         thing = thing.failure
     if isinstance(thing, Failure):
@@ -107,7 +107,7 @@ def _received(thing: object) -> dict[str, Any] | None:
         _, message, data = protocol_error_data(thing) or (0, text_of(thing), None)
         return {"error": {"message": message, "data": data}}
     if isinstance(thing, (bytes, bytearray)):
-        thing = attempt(json.loads, None, thing)
+        thing = look(json.loads, None, thing)
     if isinstance(thing, Mapping):
         if isinstance(thing.get("content"), list):
             return {"result": thing}
@@ -128,7 +128,7 @@ def _result(is_error: bool, content: Iterable[object], **more: object) -> dict[s
 
 
 def _forms(planted: list[str]) -> list[tuple[str, str]]:
-    """What to look for in JSON, in lower case: how it is called, and the text. A planted text as it is comes first."""
+    """Return the texts to look for in JSON, in lower case, each with its name. The unchanged text comes first."""
     found: list[tuple[str, str]] = []
     for number, text in enumerate(planted):
         if len(text) < MIN_PLANTED:

@@ -1,6 +1,6 @@
 """The pytest plugin: fixtures, and the checks of the servers that the configuration names.
 
-pytest loads it in every suite where the library is installed, so that it imports what it needs when it needs it.
+pytest loads the plugin in every suite where the library is installed. So it imports modules when it needs them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NOT_CHECKED: Final = "iserror_not_checked"
 
 _HOW: Final = "iserror_probe or iserror_probe_all"
 
-# What needs a stream of bytes; a server in memory has none.
+# These checks need a stream of bytes, which a server in memory lacks.
 _OF_STREAMS: Final = ("channels.malformed_json", "stdout.noise")
 
 
@@ -32,8 +32,8 @@ _OF_STREAMS: Final = ("channels.malformed_json", "stdout.noise")
 def call_tool() -> Iterator[Callable[..., CallOutcome]]:
     """Call a tool of a server in memory, in a plain test: `call_tool(server, tool, arguments=None, *, meta=None)`.
 
-    It returns a `CallOutcome`, whatever the tool does. Each call has a connection of its own, all calls of a test one
-    event loop. In an async test use `iserror.testing.connect`.
+    It always returns a `CallOutcome`. Each call has its own connection; all calls of a test share one event loop. In
+    an async test use `iserror.testing.connect`.
     """
     from iserror.testing.client import caller
 
@@ -45,7 +45,7 @@ def call_tool() -> Iterator[Callable[..., CallOutcome]]:
 def captured_failures() -> Iterator[list[dict[str, Any]]]:
     """Collect the log records of failures in this test, as dicts, in the order in which they were logged.
 
-    These are the library's own lines at warning and above; where they go otherwise stays as it is.
+    These are the library's own lines of level warning and above. They still go to the configured log, too.
     """
     from iserror.logs.chain import State
 
@@ -80,14 +80,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put the checks beside the tests, but where single files or tests are asked for."""
+    """Add the checks to the tests, unless the user names single files or tests."""
     config.addinivalue_line("markers", "iserror: checks of the servers that iserror_servers names")
     if not config.getini("iserror_servers"):
         return
     if config.inipath is None:
-        raise pytest.UsageError("iserror_servers belongs into a configuration file of pytest's")
+        raise pytest.UsageError(
+            "iserror_servers needs a configuration file: set it in pytest.ini, pyproject.toml, tox.ini or setup.cfg"
+        )
     places = [Path(config.invocation_params.dir, argument).resolve() for argument in config.args]
-    # Pytest comes by it in a folder that is asked for.
+    # pytest finds the file by itself in a folder that the user names.
     if all(map(Path.is_dir, places)) and not set(places) & set(config.inipath.parents):
         config.args.append(str(config.inipath))
 
@@ -103,7 +105,7 @@ class Servers(pytest.File):
     """The configuration file."""
 
     def collect(self) -> Iterable[pytest.Collector]:
-        """Give a collector for each server."""
+        """Yield a collector for each server."""
         from iserror.check import baseline, target
 
         named = self.config.getini("iserror_baseline")
@@ -119,7 +121,7 @@ class Servers(pytest.File):
 
 
 class Server(pytest.Collector):
-    """One server; it is checked once, when its first item runs."""
+    """One server. It is checked once, when its first item runs."""
 
     def __init__(
         self,
@@ -139,7 +141,7 @@ class Server(pytest.Collector):
         self.tried = False
 
     def collect(self) -> Iterable[pytest.Item]:
-        """Give an item for each check that can find something."""
+        """Yield an item for each check that can find something."""
         from iserror.check.finding import CHECKS
 
         left_out = ("inject.",) if self.calls else ("inject.", "results.")
@@ -148,7 +150,7 @@ class Server(pytest.Collector):
                 yield ServerCheck.from_parent(self, name=check)
 
     def audit(self) -> Audit:
-        """What the check of this server found; if it could not be checked, one item fails and the others skip."""
+        """Return the findings for this server. If it cannot be checked, one item fails and the others skip."""
         if self.done is None:
             if self.tried:
                 pytest.skip(f"{self.name} could not be checked")
@@ -166,7 +168,7 @@ class Server(pytest.Collector):
         wrong = ""
         try:
             with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # as an error, it would become the answer of a tool
+                warnings.simplefilter("ignore")  # a warning raised as an error would become a tool's answer
                 patch.chdir(self.path.parent)
                 patch.setattr(sys, "path", [*sys.path])
                 what = target.parse(self.name)
@@ -199,7 +201,7 @@ class ServerCheck(pytest.Item):
         return self.parent
 
     def runtest(self) -> None:
-        """Fail with what was found; skip if no tool could show it."""
+        """Fail with the findings; skip if no tool could show any."""
         from iserror.check import output
         from iserror.check.finding import UNPROBED, needs_probes
 
@@ -224,7 +226,7 @@ class ServerCheck(pytest.Item):
             pytest.skip(output.unprobed(len(withheld), _HOW))
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """Where it stands, and how it is called."""
+        """Return the file and the name of the check."""
         return self.path, None, f"{self._server.name} {self.name}"
 
 
@@ -239,7 +241,7 @@ def _not_checked(server: str, done: Audit) -> Iterator[str]:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say what the checks left out."""
+    """List what the checks left out."""
     reports = [report for reports in terminalreporter.stats.values() for report in reports]
     properties = [pair for report in reports for pair in getattr(report, "user_properties", ())]
     lines = dict.fromkeys(value for name, value in properties if name == _NOT_CHECKED)

@@ -32,6 +32,7 @@ from iserror.client.outcome import ProtocolFailed, Succeeded, ToolFailed
 from iserror.errors.failure import Failure
 from iserror.errors.vocabulary import default_outcome
 from iserror.hosts import guard_of
+from iserror.logs import frames
 from iserror.logs.chain import State
 from iserror.logs.read.reader import find
 from iserror.logs.record import FINAL, Record
@@ -337,24 +338,15 @@ class _Judge:
             )
         if fault.exception is None:
             return
-        chain = list(_described(record.get("exception")))
+        links = list(frames.every_link(frames.read(record.get("exception"))))
         for exc in leaves(fault.exception):
             kind = type(exc).__qualname__
-            if not any(str(item.get("type", "")).endswith(kind) for item in chain):
+            if not any(link.type.endswith(kind) for link in links):
                 self.add("inject.log", f"{kind} is not in the line's exception")
-        if not any(frame.get("file") == PLACE for item in chain for frame in item.get("frames", ())):
+        if not any(frame.file == PLACE for link in links for frame in link.frames):
             self.add("inject.log", "the traceback doesn't lead to the line that raised it")
 
 
 def _final(records: list[Record]) -> list[Record]:
     """Return the lines about how the call ended, without those of failures that a middleware handled."""
     return [record for record in records if record["event"] in FINAL and "handled" not in record]
-
-
-def _described(chain: object) -> Iterator[Mapping[str, Any]]:
-    """Yield each exception in a logged chain, and the leaves of groups."""
-    for item in chain if isinstance(chain, list) else ():
-        if isinstance(item, Mapping):
-            yield item
-            for inner in item.get("exceptions", ()):
-                yield from _described(inner)

@@ -1,7 +1,7 @@
 """The log in ClickHouse: records by id, and all of them in time order, from the table of `clickhouse.sql`.
 
-The table holds each line as it was written, and what is read back is that line. The queries are functions of their
-own, which give a text and its parameters: a value is never part of the text.
+The table holds each line as it was written, and that line is read back. Each query is a function that returns a text
+and its parameters: a value is never part of the text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from iserror.logs.record import ID, LEVELS, Record, parse, printable
 
 TABLE: Final = "iserror_log"
 VARIABLE: Final = "CLICKHOUSE_PASSWORD"
-"""The environment variable with the password, where the url has none."""
+"""The environment variable with the password, for a url without one."""
 SHAPE: Final = f"clickhouse://USER:PASSWORD@HOST:PORT/DATABASE?table={TABLE}&secure=1"
 
 Query = tuple[str, dict[str, Any]]
@@ -32,17 +32,17 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class ClickHouseError(ConnectionError):
-    """A ClickHouse server that could not be reached, or that refused a query; the text says what helps."""
+    """A ClickHouse server can't be reached, or refused a query; the text has what helps."""
 
 
 def ddl() -> str:
-    """The statement that makes the table, as the package ships it."""
+    """Return the statement that creates the table, from the package."""
     return Path(__file__).with_name("clickhouse.sql").read_text(encoding="utf-8")
 
 
 # --- queries -----------------------------------------------------------------------------------------------
 
-# Each id has a condition of its own, since ClickHouse uses no index for one OR the other. A trace id is looked up in
+# Each id has a separate condition, since ClickHouse uses no index for one OR the other. A trace id is looked up in
 # the projection, which knows the row's place in the table. A whole id is a beginning too, and as fast.
 _BY_ID: Final = """\
 SELECT line FROM (
@@ -87,7 +87,7 @@ ORDER BY timestamp, line"""
 
 
 def by_id(table: str, wanted: str, since: datetime | None = None, until: datetime | None = None) -> Query:
-    """The lines whose request id or trace id begins so."""
+    """Return the query for the lines whose request id or trace id begins with this text."""
     return _BY_ID, {
         "table": table,
         "id": wanted,
@@ -97,7 +97,7 @@ def by_id(table: str, wanted: str, since: datetime | None = None, until: datetim
 
 
 def by_upstream_id(table: str, wanted: str, since: datetime | None = None, until: datetime | None = None) -> Query:
-    """The lines that name an id that begins so as the one of a server behind theirs."""
+    """Return the query for the lines whose id of a server behind theirs begins with this text."""
     return _BY_UPSTREAM_ID, by_id(table, wanted, since, until)[1]
 
 
@@ -109,10 +109,10 @@ def days(
     code: str | None = None,
     level: str | None = None,
 ) -> Query:
-    """The first microseconds of the days that have such lines, in order.
+    """Return the query for the first microseconds of the days that have such lines, in order.
 
     Raises:
-        ValueError: A level that is none.
+        ValueError: If the level is unknown.
     """
     if level is not None and level not in LEVELS:
         raise ValueError(f"level {level!r} is not valid: use {', '.join(LEVELS)}")
@@ -127,7 +127,7 @@ def days(
 
 
 def of_day(query: Query, day: int) -> Query:
-    """The lines of one day of a `days` query, in time order."""
+    """Return the query for the lines of one day of a `days` query, in time order."""
     parameters = query[1]
     since, until = max(parameters["since"], day), min(parameters["until"], day + _DAY - 1)
     return _LINES, {**parameters, "since": since, "until": until}
@@ -145,12 +145,12 @@ class ClickHouse:
     """The log in a ClickHouse table, over HTTP. It connects with the first query.
 
     Args:
-        url: `clickhouse://USER:PASSWORD@HOST:PORT/DATABASE?table=NAME&secure=1`. Only the host has to be there. A
-            password may also stand in the environment, as `CLICKHOUSE_PASSWORD`; characters that a URL has for
-            itself are percent-encoded. The port is 8123, or 8443 with `secure=1` (TLS).
+        url: `clickhouse://USER:PASSWORD@HOST:PORT/DATABASE?table=NAME&secure=1`. Only the host is required. The
+            password may be in the environment instead, as `CLICKHOUSE_PASSWORD`; percent-encode characters that have
+            a meaning in a URL. The default port is 8123, or 8443 with `secure=1` (TLS).
 
     Raises:
-        ValueError: A url that is not like this. It is not shown: it may hold a password.
+        ValueError: If the url isn't like this. It isn't shown: it may hold a password.
     """
 
     def __init__(self, url: str) -> None:
@@ -176,13 +176,13 @@ class ClickHouse:
 
         Args:
             wanted: 32 lower-case hexadecimal digits, a request id or a trace id, or the first of them, at least 4.
-                Where no record has it, it is taken as the request id of a server behind. Anything else finds nothing.
-            since: Earliest time; UTC where it has no zone.
+                If no record has it, it is searched as the request id of a server behind. Anything else finds nothing.
+            since: Earliest time; UTC if it has no zone.
             until: Latest time.
 
         Raises:
-            ClickHouseError: No server, or it refused.
-            ImportError: The extra is not installed.
+            ClickHouseError: If there is no server, or it refused.
+            ImportError: If the extra isn't installed.
         """
         if not ID.fullmatch(wanted):
             return []
@@ -198,32 +198,32 @@ class ClickHouse:
         code: str | None = None,
         level: str | None = None,
     ) -> Iterator[Record]:
-        """Yield records in time order; of the log, a block at a time is in memory.
+        """Yield records in time order, with one block of the log at a time in memory.
 
         Args:
-            since: Earliest time; UTC where it has no zone.
+            since: Earliest time; UTC if it has no zone.
             until: Latest time.
-            tool: Only those of this tool.
-            code: Only those with this code.
-            level: The least level: debug, info, warning, error or critical.
+            tool: Only the records of this tool.
+            code: Only the records with this code.
+            level: The minimum level: debug, info, warning, error or critical.
 
         Raises:
-            ValueError: A level that is none.
-            ClickHouseError: No server, or it refused; while records are read.
-            ImportError: The extra is not installed; while records are read.
+            ValueError: If the level is unknown.
+            ClickHouseError: If there is no server, or it refused; while records are read.
+            ImportError: If the extra isn't installed; while records are read.
         """
         return self._by_day(days(self.table, since, until, tool, code, level))
 
     def _by_day(self, query: Query) -> Iterator[Record]:
-        # Asked for all at once, the server sorts all before it sends the first; by the day it sends the first in a
-        # fiftieth of the time, and needs a fifth of the memory (a million lines).
+        # If all is asked for at once, the server sorts all before it sends the first line. By the day, it sends the
+        # first line in a fiftieth of the time, and needs a fifth of the memory (a million lines).
         for (day,) in list(self._rows(query)):
             yield from self._read(of_day(query, day))
 
     def _read(self, query: Query) -> Iterator[Record]:
         before = None
         for (line,) in self._rows(query):
-            # A shipper that is not sure sends again: equal lines, which stand side by side.
+            # A shipper that isn't sure sends again: the equal lines come one after the other.
             if line != before and (record := parse(line)) is not None:
                 yield record
             before = line
@@ -280,8 +280,8 @@ _NO_ANSWER: Final = (
     "check that the server runs, and that this is its HTTP port (8123, or 8443 with secure=1), not the native one"
 )
 _REMEDIES: Final = {
-    "47": "the table has not all columns; make it from the statement that iserror ships, see docs/shipping.md",
-    "60": "there is no such table; make it as docs/shipping.md says, or name another with ?table=",
+    "47": "the table has not all columns; make it from the statement that iserror ships, see docs/how-to/shipping.md",
+    "60": "there is no such table; make it as docs/how-to/shipping.md says, or name another with ?table=",
     "81": "there is no such database; name it in the url, after the port",
     "159": "the server gave up after its time limit; ask for less time",
     "192": "there is no such user; check the url",

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from iserror.logs.read.source import Source, settled
+from iserror.logs.read.files import listed
+from iserror.logs.read.source import Source
 from iserror.logs.record import Record, parse, stamp_in
 from iserror.logs.segment import COMPRESSED
 
@@ -30,7 +31,7 @@ class Follower:
 
     Args:
         paths: Files and folders; a folder may still be empty.
-        is_wanted: Says which; others are neither counted nor given.
+        is_wanted: Returns True for the records to yield.
     """
 
     def __init__(self, paths: Sequence[Path], is_wanted: Callable[[Record], bool] = _all) -> None:
@@ -38,20 +39,20 @@ class Follower:
         self.is_wanted = is_wanted
         self.skipped = 0
         self._read: dict[Key, int] = {}
-        """How far each file is read; of a compressed one, in its content."""
+        """The position after the last line read of each file; for a compressed file, in its content."""
         self._seen: dict[Key, tuple[Path, int, int]] = {}
         """The path, inode and size that each file had then."""
         self._heads: dict[Key, bytes] = {}
-        """How each file began then: another one in its place may have its inode."""
+        """The beginning of each file then: another file in its place may have its inode."""
 
     def last(self, count: int) -> list[Record]:
-        """The last records that are there, among those at the end of each file; the next look begins after them.
+        """Return the last records, from the ends of all files; the next look begins after them.
 
         Raises:
-            FileNotFoundError: A path that does not exist.
+            FileNotFoundError: If a path doesn't exist.
         """
         held: list[Record] = []
-        for source in settled(list(self.paths)):
+        for source in listed(list(self.paths)):
             try:
                 source.open()
             except FileNotFoundError:  # deleted since it was listed
@@ -61,15 +62,15 @@ class Follower:
                 source.close()
                 continue
             if source.size > _TAIL:
-                # The line that this falls into is no record then.
+                # The line around this position isn't read as a record then.
                 self._read[source.key] = source.size - _TAIL
             held += deque(self._new(source), count)
         self.skipped = 0
         return sorted(held, key=stamp_in)[-count:] if count else []
 
     def new(self) -> list[Record]:
-        """What came since the last look, in time order."""
-        found = settled([path for path in self.paths if path.exists()])
+        """Return the records that came since the last look, in time order."""
+        found = listed([path for path in self.paths if path.exists()])
         return sorted((record for source in found for record in self._new(source)), key=stamp_in)
 
     def _new(self, source: Source) -> Iterator[Record]:
@@ -80,7 +81,7 @@ class Follower:
                 return
             try:
                 stat = source.stat()
-            except FileNotFoundError:  # it has another name by now; what comes after it is not to come before it
+            except FileNotFoundError:  # it has another name by now; later records must not come before its own
                 source.open()
                 stat = source.stat()
             before, now = self._seen.get(key), (source.path, stat.st_ino, stat.st_size)
@@ -100,7 +101,7 @@ class Follower:
                     self.skipped += bool(line.strip())
                 elif self.is_wanted(record):
                     yield record
-            # Nothing comes into a compressed file any more.
+            # No line comes into a compressed file any more.
             self._read[key] = _DONE if source.path.suffix == COMPRESSED else at
         except FileNotFoundError:  # deleted
             self._seen.pop(key, None)
@@ -109,15 +110,15 @@ class Follower:
 
 
 def follow(paths: Sequence[Path], count: int, is_wanted: Callable[[Record], bool] = _all) -> Iterator[Record]:
-    """Yield the last records of a log, and then each that comes, without end.
+    """Yield the last records of a log, and then each new one, without end.
 
     Args:
         paths: Files and folders.
-        count: How many of those that are there.
+        count: How many of the last records.
         is_wanted: As for `Follower`.
 
     Raises:
-        FileNotFoundError: A path that does not exist.
+        FileNotFoundError: If a path doesn't exist.
     """
     follower = Follower(paths, is_wanted)
     yield from follower.last(count)

@@ -1,7 +1,8 @@
 """The summary as one HTML page: charts by plotly and tables, opened from disk, asking nothing of any network.
 
 Everything that comes from a record is escaped, and the page's policy lets only its own two scripts run, by their
-hashes: text that found a way into the markup would still do nothing.
+hashes: text that found a way into the markup would still do nothing. The frame of the page, its style and its script
+are files in `templates`.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import html
 import importlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from string import Template
 from typing import Any, Final
 
-from iserror.logs.read.summary import Crash, Loop, Row, Slow, Summary
+from iserror.logs.read.figures import Crash, Loop, Row, Slow, Summary
 from iserror.logs.read.text import clock, left_out, length_of, moment_text, names_of, sessions_of
 from iserror.logs.record import printable
 
@@ -25,47 +28,48 @@ MAX_LABEL: Final = 40
 OTHER_CODES: Final = "other codes"
 OTHER_TOOLS: Final = "other tools"
 
-# Hues far apart in lightness too, for readers who see fewer of them; grey is for the rest.
 _COLOURS: Final = (
     *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"),
     *("#56b4e9", "#8c564b", "#7b61c4", "#a8a032"),
 )
+"""Hues that differ in lightness too, for readers who see fewer of them."""
 _GREY: Final = "#8a93a0"
+"""The color of all other codes."""
 
 
 def to_html(summary: Summary) -> str:
-    """The summary as one self-contained page.
+    """Return the summary as one self-contained page.
 
     Raises:
-        ModuleNotFoundError: plotly is not installed; the message says how to get it.
+        ModuleNotFoundError: If plotly isn't installed; the message says how to get it.
     """
     library = plotly_js()
+    script = "\n" + _file("page.js")
     charts = json.dumps(_charts(summary)).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in (library, _SCRIPT))
+    hashes = " ".join(f"'sha256-{_digest(text)}'" for text in (library, script))
     policy = (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
-    return "".join(
-        [
-            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-            '<meta name="color-scheme" content="light dark">\n',
-            f"<title>Tool failures</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n",
-            *_body(summary),
-            "</main>\n",
-            f'<script type="application/json" id="charts">{charts}</script>\n',
-            f"<script>{library}</script>\n<script>{_SCRIPT}</script>\n</body>\n</html>\n",
-        ]
+    return Template(_file("page.html")).substitute(
+        policy=policy,
+        style=_file("page.css"),
+        body="".join(_body(summary)),
+        charts=charts,
+        library=library,
+        script=script,
     )
 
 
+def _file(name: str) -> str:
+    return Path(__file__).with_name("templates").joinpath(name).read_text(encoding="utf-8")
+
+
 def plotly_js() -> str:
-    """The charts' script.
+    """Return the charts' script.
 
     Raises:
-        ModuleNotFoundError: plotly is not installed; the message says how to get it.
+        ModuleNotFoundError: If plotly isn't installed; the message says how to get it.
     """
     try:
         offline = importlib.import_module("plotly.offline")
@@ -85,7 +89,7 @@ def _digest(script: str) -> str:
 
 
 def _charts(summary: Summary) -> dict[str, Any]:
-    """What the page's script draws: plotly's figures without colours of text and ground, which follow the reader's."""
+    """Return plotly's figures for the page's script, which adds colors of text and background."""
     codes = _most((row.code, row.count) for row in summary.rows)
     colours = dict(zip(codes, _COLOURS, strict=False))
     shown = [*colours, OTHER_CODES] if len(codes) > len(colours) else list(colours)
@@ -93,7 +97,7 @@ def _charts(summary: Summary) -> dict[str, Any]:
 
 
 def _most(counts: Iterable[tuple[str, int]]) -> list[str]:
-    """Names by their counts, the highest first."""
+    """Return names by their counts, the highest first."""
     total: dict[str, int] = {}
     for name, count in counts:
         total[name] = total.get(name, 0) + count
@@ -179,7 +183,7 @@ def _bar(code: str, colours: dict[str, str]) -> dict[str, Any]:
 
 
 def _label(text: str) -> str:
-    """A name as plotly shows it, which reads some HTML in labels."""
+    """Return a name for plotly, which reads some HTML in labels."""
     shown = printable(text) or "(none)"
     cut = shown if len(shown) <= MAX_LABEL else shown[: MAX_LABEL - 1] + "…"
     return html.escape(cut, quote=False)
@@ -316,7 +320,7 @@ def _rows(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _table(title: str, said: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """A section with a table; heads that begin with # are of numbers, and cells are markup."""
+    """Yield a section with a table. Heads that begin with # stand for numbers; cells are markup."""
     kinds = [' class="number"' if head.startswith("#") else "" for head in heads]
     yield f"<section>\n<h2>{title}</h2>\n"
     if said:
@@ -357,77 +361,3 @@ def _period(first: float | None, last: float | None) -> str:
         return "–"
     times = dict.fromkeys((clock(first), clock(last)))
     return " to ".join(f"<time>{time}</time>" for time in times)
-
-
-# --- style and script -----------------------------------------------------------------------------------------
-
-_STYLE: Final = """
-:root { --ground: #f5f6f8; --sheet: #fff; --text: #1c2127; --soft: #5b6572; --line: #e0e4e9; --code: #f1f3f6 }
-@media (prefers-color-scheme: dark) {
-  :root { --ground: #14171c; --sheet: #1d2127; --text: #e4e8ee; --soft: #98a3b1; --line: #333a44; --code: #14171c }
-}
-* { box-sizing: border-box }
-body { margin: 0; background: var(--ground); color: var(--text); font: 14px/1.5 system-ui, sans-serif }
-main { max-width: 1120px; margin: 0 auto; padding: 28px 20px 40px }
-h1 { font-size: 24px; line-height: 1.2; margin: 0 }
-h2 { font-size: 16px; margin: 0 0 8px }
-h3 { font: 600 14px/1.5 ui-monospace, monospace; margin: 0; overflow-wrap: anywhere }
-h3 b { font: 600 12px system-ui, sans-serif; padding: 2px 8px; border-radius: 10px; background: var(--line) }
-p { margin: 0 0 10px; color: var(--soft) }
-header p { margin: 4px 0 18px }
-section, .card { background: var(--sheet); border: 1px solid var(--line); border-radius: 8px }
-section { padding: 16px 18px; margin: 0 0 16px }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(155px, 1fr)); gap: 12px; padding: 0; border: 0;
-  background: none }
-.card { padding: 12px 14px; display: flex; flex-direction: column }
-.card b { font-size: 24px; line-height: 1.2; font-variant-numeric: tabular-nums }
-.card span { font-weight: 600 }
-.card small { color: var(--soft) }
-.empty { text-align: center; padding: 48px 18px }
-.wide { overflow-x: auto }
-table { border-collapse: collapse; width: 100%; font-size: 13px }
-th, td { text-align: left; padding: 6px 12px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top }
-td { overflow-wrap: break-word; max-width: 320px }
-time { white-space: nowrap }
-th { color: var(--soft); font-weight: 600; white-space: nowrap }
-tbody tr:last-child td { border-bottom: 0 }
-.number { text-align: right; padding-right: 24px; font-variant-numeric: tabular-nums }
-code, pre { font: 12px/1.5 ui-monospace, monospace }
-article { border-top: 1px solid var(--line); padding: 12px 0 }
-article:last-child { padding-bottom: 0 }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 12px; margin: 4px 0 8px; font-size: 13px }
-dt { color: var(--soft) }
-dd { margin: 0; overflow-wrap: anywhere }
-pre { background: var(--code); border: 1px solid var(--line); border-radius: 6px; padding: 8px 10px; margin: 0;
-  white-space: pre-wrap; overflow-wrap: anywhere; user-select: all }
-.advice { margin: 6px 0 0 }
-footer p { margin: 0; font-size: 12px }
-"""
-
-_SCRIPT: Final = """
-(function () {
-  var charts = JSON.parse(document.getElementById("charts").textContent);
-  var dark = window.matchMedia("(prefers-color-scheme: dark)");
-  function colour(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
-  function axis(own) {
-    return Object.assign({ gridcolor: colour("--line"), zerolinecolor: colour("--line"), linecolor: colour("--line"),
-      automargin: true, fixedrange: false }, own);
-  }
-  function draw() {
-    Object.keys(charts).forEach(function (name) {
-      var place = document.getElementById(name), chart = charts[name];
-      if (!place || !chart) { return; }
-      var layout = Object.assign({ barmode: "stack", bargap: 0.08, paper_bgcolor: "rgba(0,0,0,0)",
-        plot_bgcolor: "rgba(0,0,0,0)", font: { color: colour("--text"), family: "system-ui, sans-serif", size: 12 },
-        margin: { l: 56, r: 8, t: 8, b: 40 }, showlegend: true,
-        legend: { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom", traceorder: "normal" },
-        hoverlabel: { align: "left" } }, chart.layout);
-      layout.xaxis = axis(layout.xaxis);
-      layout.yaxis = axis(layout.yaxis);
-      Plotly.react(place, chart.data, layout, { responsive: true, displayModeBar: false, displaylogo: false });
-    });
-  }
-  draw();
-  dark.addEventListener("change", draw);
-})();
-"""

@@ -1,15 +1,13 @@
 """One file of the log as a reader sees it: a place for a time, the lines that hold some bytes, all lines.
 
-Positions are offsets in the file; in a compressed file of ours, those of members. Files are read, not mapped: one
-that is truncated meanwhile would kill a process that has it mapped.
+Positions are offsets in the file; in a compressed file of ours, offsets of members. Files are read, not mapped: a file
+that is truncated kills a process that has it mapped.
 """
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,25 +20,23 @@ from iserror.logs.segment import (
     Name,
     inflate,
     is_late,
-    is_log,
-    late_file,
     member_at,
     member_in,
 )
 
 BLOCK: Final = 1 << 20
 MAX_LINE: Final = 64 << 20
-"""Bytes; what is longer is no line of a log, and is left out."""
+"""Bytes. A longer line isn't a line of a log, and is left out."""
 _PROBE: Final = 4 << 10
 _NEAR: Final = 64 << 10
-"""Bytes before a time's place that belong to it: threads may have written out of order."""
+"""Bytes before a time's place that are read too: threads may have written out of order."""
 
 Line = tuple[int, bytes]
-"""A line and where it stands in its file."""
+"""A line and its position in its file."""
 
 
 class Source:
-    """A file; `name` is what its name says if it is one of ours.
+    """A file; `name` has the parts of its name if it is one of ours.
 
     Every method raises `FileNotFoundError` when the file has gone, under its other names too.
     """
@@ -53,10 +49,10 @@ class Source:
         """The same for a file of ours while it is written, closed and compressed."""
         self.is_late = is_late(path)
         self.skipped = 0
-        """What was no record, in lines."""
+        """The number of lines that aren't records."""
         self.size = 0
         self.identity = 0, 0
-        """Another one after opening it anew: positions are those of another file (its compressed form)."""
+        """It changes if opening the file again finds another file (its compressed form), with other positions."""
         self.head = b""
         """How the file begins: with the time of its first line, if it is one of ours."""
         self.packed = False
@@ -64,7 +60,7 @@ class Source:
         self._ours = False
 
     def open(self) -> None:
-        """Open the file, under the name that it has by now."""
+        """Open the file, under its present name."""
         if self._fd is not None:
             return
         flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -82,12 +78,19 @@ class Source:
         self.packed = self.head.startswith(b"\x1f\x8b")
         self._ours = self.packed and member_at(self.head, 0) is not None
 
+    def may_hold(self, since: str, until: str) -> bool:
+        """Return True if the file may have lines between two times. An empty time sets no limit."""
+        name = self.name
+        if name is None:
+            return True
+        return not ((name.last is not None and name.last < since) or (until and name.first > until))
+
     def stat(self) -> os.stat_result:
-        """The state of the file: of the open one, else of that with its name."""
+        """Return the state of the open file, else of the file with its name."""
         return os.stat(self.path) if self._fd is None else os.fstat(self._fd)
 
     def weight(self) -> int:
-        """The size of the file; of a compressed one about that of its content."""
+        """Return the size of the file; for a compressed file, about the size of its content."""
         try:
             size = self.path.stat().st_size
         except OSError:
@@ -110,7 +113,7 @@ class Source:
     # --- a time's place ----------------------------------------------------------------------------------------
 
     def seek(self, time: str) -> int:
-        """A position such that the lines of this time and later stand behind it, if lines stand in time order."""
+        """Return a position that the lines of this time and later come after, if lines are in time order."""
         self.open()
         if self.packed and not self._ours:
             return 0
@@ -128,7 +131,7 @@ class Source:
         return max(0, low - _NEAR)
 
     def _time_after(self, at: int, stop: int) -> str | None:
-        """The time of the first line that begins after a position and has one; None where there is none near."""
+        """Return the time of the first line that begins after a position and has one, or None if there is none near."""
         data = self._read(at, _PROBE)
         if b"\n" not in data[:-64]:
             data = self._read(at, _NEAR)
@@ -142,7 +145,7 @@ class Source:
         return None
 
     def _member_after(self, at: int, stop: int) -> str | None:
-        """The last time of the first member that begins after a position; None where there is none."""
+        """Return the last time of the first member that begins after a position, or None if there is none."""
         member = self._next_member(at, stop)
         return None if member is None else member.last
 
@@ -160,7 +163,7 @@ class Source:
         return None
 
     def _members(self, at: int) -> Iterator[Member | None]:
-        """The members from one on; None for a stretch that is none, being damaged or of another program."""
+        """Yield the members from one on; None for a part that is damaged or another program's."""
         while at < self.size:
             member = member_at(self._read(at, HEADER_SIZE), at)
             if member is None:
@@ -174,11 +177,11 @@ class Source:
     # --- lines that hold some bytes ----------------------------------------------------------------------------
 
     def find(self, needle: bytes, start: int = 0, stop: int | None = None) -> tuple[list[Line], int]:
-        """The lines that hold some bytes in a part of the file, and where the next part begins.
+        """Return the lines that hold some bytes in a part of the file, and where the next part begins.
 
         Args:
-            needle: What a line has to hold.
-            start: Where to begin: at a position that `seek` or this gave, or 0.
+            needle: The bytes.
+            start: Where to begin: at a position that `seek` or this method returned, or 0.
             stop: Where to end; None for the end of the file.
         """
         self.open()
@@ -200,7 +203,7 @@ class Source:
 
     def _plain_with(self, needle: bytes, start: int, stop: int) -> tuple[list[Line], int]:
         found: list[Line] = []
-        # What begins in this piece may end in the next one.
+        # A match that begins in this piece may end in the next one.
         buffer = bytearray(min(BLOCK, max(0, stop - start)) + len(needle) - 1)
         after = start
         while start < stop:
@@ -228,7 +231,7 @@ class Source:
         return len(data)
 
     def _line_at(self, at: int) -> Line | None:
-        """The line that a position stands in; None of one that is too long to be one."""
+        """Return the line around a position, or None if it is too long to be one."""
         size = _PROBE
         while True:
             begin = max(0, at - size)
@@ -252,7 +255,7 @@ class Source:
         return at
 
     def _unpacked(self, member: Member) -> bytes:
-        """The lines of a member, as far as they can be read."""
+        """Return the lines of a member, as far as they can be read."""
         import zlib
 
         found = []
@@ -268,9 +271,9 @@ class Source:
     # --- all lines ---------------------------------------------------------------------------------------------
 
     def lines(self, start: int = 0, since: str = "", until: str = "") -> Iterator[tuple[int, bytes]]:
-        """Every line from a position on, without those that are too long, and where the next one begins.
+        """Yield every line from a position on, except those that are too long, and where the next line begins.
 
-        A last line without a newline is perhaps still being written: after it stands its own beginning.
+        A last line without a newline is perhaps still being written: its own beginning comes with it.
 
         Args:
             start: A position; in a compressed file of lines.
@@ -298,7 +301,7 @@ class Source:
             yield at - len(rest), rest
 
     def _blocks(self, start: int, since: str = "", until: str = "") -> Iterator[tuple[int, bytes]]:
-        """The content in blocks, and where each ends; in a compressed file that is counted as decompressed."""
+        """Yield the content in blocks, and where each ends; for a compressed file, in its decompressed content."""
         self.open()
         if not self.packed:
             for block in self._pieces(start):
@@ -312,7 +315,7 @@ class Source:
                 yield at, block[max(0, start - at + len(block)) :]
 
     def _contents(self, since: str, until: str) -> Iterator[bytes]:
-        """What a compressed file holds, piece by piece."""
+        """Yield the content of a compressed file, piece by piece."""
         import zlib
 
         if not self._ours:
@@ -331,7 +334,7 @@ class Source:
                 yield block
 
     def _pieces(self, at: int) -> Iterator[bytes]:
-        """The bytes of the file. At its end it is closed at once: many small ones may be read side by side."""
+        """Yield the bytes of the file. At its end, close it at once: many small files may be read at a time."""
         while self._fd is not None and (block := self._read(at, BLOCK)):
             at += len(block)
             if at >= self.size:
@@ -349,10 +352,10 @@ def _matching(data: bytes, needle: bytes, base: int) -> Iterator[Line]:
 
 
 def _renamed(source: Source) -> Path:
-    """Where a file of ours has gone: closed, or compressed, since it was listed.
+    """Return the new path of a file of ours that was closed or compressed since it was listed.
 
     Raises:
-        FileNotFoundError: Nowhere.
+        FileNotFoundError: If the file has gone.
     """
     if source.name is not None:
         for entry in os.listdir(source.path.parent):
@@ -361,62 +364,3 @@ def _renamed(source: Source) -> Path:
             if name is not None and name.key == source.name.key:
                 return path
     raise FileNotFoundError(f"there is no file {str(source.path)!r}")
-
-
-def sources(paths: list[Path]) -> list[Source]:
-    """The files that the paths name, each once; of a folder, every `*.jsonl` and `*.jsonl.gz` below it.
-
-    Raises:
-        FileNotFoundError: A path that does not exist.
-        OSError: A folder that cannot be read.
-    """
-    found: dict[tuple[Any, ...], Source] = {}
-    identities: dict[tuple[int, int], Source] = {}
-    for path in paths:
-        for file in _files(path):
-            source = Source(file)
-            try:
-                status = source.stat()
-            except FileNotFoundError:  # it has another name by now, perhaps
-                pass
-            except OSError as exc:
-                if exc.errno == errno.ELOOP:
-                    continue
-                raise
-            else:
-                identity = status.st_dev, status.st_ino
-                if not stat.S_ISREG(status.st_mode) or identities.setdefault(identity, source).key != source.key:
-                    continue
-            # Of a file that is being compressed both forms may be there; a later name is the more complete one.
-            found[source.key] = source
-    return list(found.values())
-
-
-def settled(paths: list[Path]) -> list[Source]:
-    """The same, listed until two lists agree: of a file that is renamed meanwhile, one may have neither name.
-
-    Raises:
-        OSError: As above.
-    """
-    found = sources(paths)
-    for _ in range(5):
-        before, found = found, sources(paths)
-        if {source.key for source in before} == {source.key for source in found}:
-            break
-    return found
-
-
-def _files(path: Path) -> Iterable[Path]:
-    if path.is_dir():
-        walk = os.walk(path, onerror=_unreadable)
-        return map(
-            Path, sorted(os.path.join(folder, file) for folder, _, files in walk for file in files if is_log(file))
-        )
-    if path.is_file():
-        return [file for file in (path, late_file(path)) if file == path or file.is_file()]
-    raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
-
-
-def _unreadable(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
-        raise error

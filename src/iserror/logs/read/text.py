@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from iserror.logs.read.summary import DAY, EPOCH, HOUR, LAST_MOMENT, MINUTE, Crash, Loop, Summary
+from iserror.logs.read.figures import DAY, EPOCH, HOUR, LAST_MOMENT, MINUTE, Crash, Loop, Summary
 from iserror.logs.record import printable
 
 # --- as JSON --------------------------------------------------------------------------------------------------
 
 
 def to_json(summary: Summary) -> dict[str, Any]:
-    """The summary as plain values for JSON; the keys are documented in `docs/report.md`."""
+    """Return the summary as plain values for JSON. `docs/report.md` documents the keys."""
     return {
         "schema_version": 1,
         "period": {"first": _stamp(summary.first), "last": _stamp(summary.last)},
@@ -111,14 +111,14 @@ MIN_WIDTH: Final = 80
 
 
 def sparkline(values: Sequence[int], *, unicode: bool = True) -> str:
-    """One character a value, the higher the more; a space only for nothing at all."""
+    """Return one character per value, the higher the more; a space only for zero."""
     bars = _BARS if unicode else _ASCII_BARS
     most = max(values, default=0)
     return "".join(bars[-(-value * (len(bars) - 1) // most)] if value > 0 else bars[0] for value in values)
 
 
 def columns(summary: Summary, buckets: Iterable[tuple[int, int]], count: int) -> list[int]:
-    """The counts over the whole period in at most `count` equal columns."""
+    """Return the counts over the whole period in up to `count` equal columns."""
     if summary.first is None or summary.last is None:
         return []
     width = summary.bucket_seconds
@@ -132,9 +132,9 @@ def columns(summary: Summary, buckets: Iterable[tuple[int, int]], count: int) ->
 
 
 def to_text(summary: Summary, width: int = 100, *, unicode: bool = True) -> Iterator[str]:
-    """The summary for a terminal, line by line: no line is wider (80 at least), but those to be pasted are whole.
+    """Yield the summary for a terminal, line by line. Only lines to be pasted are wider than `width` (at least 80).
 
-    Nothing that a record says can drive the terminal: what is not printable shows as escapes.
+    Nothing in a record can drive the terminal: unprintable characters show as escapes.
     """
     for line in _Page(summary, max(width, MIN_WIDTH), unicode).lines():
         yield line.rstrip()
@@ -256,7 +256,7 @@ class _Page:
             yield f"{self.cell(tool, left)} {self.cell(code, right)}"
 
     def _wrapped(self, text: str, indent: str) -> Iterator[str]:
-        """A text of ours on as many lines as it needs."""
+        """Yield a text of ours on as many lines as it needs."""
         line = indent
         for word in text.split():
             if len(line) + len(word) > self.width and line != indent:
@@ -266,12 +266,12 @@ class _Page:
         yield line
 
     def cell(self, text: str, width: int) -> str:
-        """A text cut and filled up to a width."""
+        """Return a text cut and filled up to a width."""
         shown = self.cut(text, width)
         return shown + " " * (width - columns_of(shown))
 
     def cut(self, text: str, width: int) -> str:
-        """A text as it may be printed, cut to a width."""
+        """Return a text in printable form, cut to a width."""
         shown = printable(text)
         if not self.unicode:
             shown = shown.encode("ascii", "backslashreplace").decode()
@@ -284,7 +284,7 @@ class _Page:
 
 
 def columns_of(text: str) -> int:
-    """How many columns of a terminal a printable text takes."""
+    """Return how many columns of a terminal a printable text takes."""
     if text.isascii():
         return len(text)
     return sum(
@@ -293,7 +293,7 @@ def columns_of(text: str) -> int:
 
 
 def headline(summary: Summary) -> Iterator[str]:
-    """The period and the totals in plain words."""
+    """Yield the period and the totals in plain words."""
     if summary.first is None or summary.last is None:
         yield _count(summary.records, "record")
     else:
@@ -317,7 +317,7 @@ def headline(summary: Summary) -> Iterator[str]:
 
 
 def left_out(summary: Summary) -> Iterator[str]:
-    """What the summary does not show because there was too much of it; nothing where it shows all."""
+    """Yield what the summary leaves out because there was too much of it."""
     for forgotten, what in (
         (summary.forgotten_rows, "pair of tool and code"),
         (summary.forgotten_types, "exception type"),
@@ -327,24 +327,24 @@ def left_out(summary: Summary) -> Iterator[str]:
             keys = _count(forgotten.keys, what)
             yield (
                 f"Too many to keep: {keys} with the fewest failures ({forgotten.failures:,} in all) were left out, and "
-                "what came again was counted anew."
+                "their later failures were counted from zero."
             )
     if summary.loops_left_out:
         yield f"{_count(summary.loops_left_out, 'loop')} with the fewest failures left out."
 
 
 def clock(when: float) -> str:
-    """A Unix time to the minute, UTC."""
+    """Return a Unix time to the minute, UTC."""
     return (EPOCH + timedelta(seconds=when)).isoformat(sep=" ")[:16]
 
 
 def moment_text(when: float) -> str:
-    """A Unix time to the second, UTC, as plotly reads it."""
+    """Return a Unix time to the second, UTC, for plotly."""
     return (EPOCH + timedelta(seconds=min(when, LAST_MOMENT))).isoformat(sep=" ")[:19]
 
 
 def span_of(summary: Summary, count: int) -> str:
-    """How much time one of `count` columns covers."""
+    """Return how much time one of `count` columns covers."""
     if summary.first is None or summary.last is None:
         return ""
     width = summary.bucket_seconds
@@ -353,7 +353,7 @@ def span_of(summary: Summary, count: int) -> str:
 
 
 def length_of(seconds: int) -> str:
-    """A length of time in words, exact in its largest unit that divides it."""
+    """Return a length of time in words, in its largest unit that divides it."""
     for unit, name in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute")):
         if seconds % unit == 0:
             return _count(seconds // unit, name)
@@ -361,7 +361,7 @@ def length_of(seconds: int) -> str:
 
 
 def names_of(crash: Crash) -> str:
-    """The tools that crashed, the first few by name."""
+    """Return the tools that crashed, the first few by name."""
     names = [tool or "(none)" for tool in crash.tools[:_SHOWN_TOOLS]]
     more = len(crash.tools) - len(names)
     if more:
@@ -370,7 +370,7 @@ def names_of(crash: Crash) -> str:
 
 
 def sessions_of(loop: Loop) -> str:
-    """The number of sessions as shown; empty where the log has none."""
+    """Return the number of sessions for display, or an empty text if the log names none."""
     return f"{loop.sessions}{'+' if loop.more_sessions else ''}" if loop.sessions else ""
 
 

@@ -1,0 +1,40 @@
+"""Redaction for the log: texts and values without secrets, and cut where they are long. Nothing here writes a line."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iserror.redact import cut_short, redact, redact_text
+from iserror.redact.rule import Profile
+from iserror.support.look import shield
+
+MAX_TEXT: Final = 4_000
+_MAX_LONG: Final = 20_000
+
+
+class LogText:
+    """The redaction profile of the log's texts. `configure_logging` sets it."""
+
+    profile: Profile = "log"
+
+
+def long_log_text(text: str) -> str:
+    """Return a text for the log: without secrets, up to 20,000 characters."""
+    text = text if len(text) <= _MAX_LONG else cut_short(text, _MAX_LONG)
+    return shield(_redacted_text, "[redacted]", text)
+
+
+def log_text(text: str) -> str:
+    """Return a text for the log: without secrets, up to 4,000 characters."""
+    rest = max(0, len(text) - 2 * MAX_TEXT)  # what is far beyond is not worth the redaction
+    text = long_log_text(cut_short(text, 2 * MAX_TEXT) if rest else text)
+    return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + f"… [{len(text) - MAX_TEXT + rest} more characters]"
+
+
+def _redacted_text(text: str) -> str:
+    return redact_text(text, profile=LogText.profile)
+
+
+def redacted(value: object) -> object:
+    """Return a value as plain JSON data without secrets."""
+    return redact(value, profile=LogText.profile)

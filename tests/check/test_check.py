@@ -1,0 +1,226 @@
+"""`iserror check` finds what it should on every host and over every transport, runs no tool, and shows no secret."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from iserror.check.checks.arguments import NO_SUCH_PROBE
+from iserror.check.finding import UNPROBED
+from iserror.cli import main
+from tests.helpers.hosts import HOST, IS_FASTMCP, MCP, MODERN, ROOT, free_port, serving_http
+from tests.servers.checked_server import PASSWORD
+
+pytestmark = [pytest.mark.host, pytest.mark.newest]
+
+SERVER = ROOT / "tests" / "servers" / "checked_server.py"
+
+Keys = set[tuple[str, str]]
+
+EVERYWHERE: Keys = {("channels.unknown_tool", "")} | {
+    (check, tool)
+    for check in ("arguments.echo", "arguments.channel")
+    for tool in ("pay", "read_one", "read_other", "every_type")
+}
+EXCEPTION_TEXT: Keys = {
+    ("leaks.secret", "crash"),
+    ("leaks.insides", "crash"),
+    ("results.exception_text", "crash"),
+    ("results.exception_text", "protocol"),
+}
+OF_BODIES: dict[str, Keys] = {
+    "mcp1": EXCEPTION_TEXT | {("results.validator_text", "rejected")},
+    "mcp2": set(),
+    "fastmcp3": EXCEPTION_TEXT | {("results.validator_text", "rejected")},
+    "fastmcp4": EXCEPTION_TEXT,
+}
+if HOST == "mcp2" and MCP[:2] == (2, 0):  # later ones withhold the text of a crash, and keep a returned error
+    OF_BODIES["mcp2"] = OF_BODIES["mcp1"] - {("results.exception_text", "protocol")}
+# What only a server object shows.
+UNGUARDED: Keys = {
+    ("coverage.unguarded", tool)
+    for tool in ("crash", "every_type", "pay", "protocol", "read", "read_one", "read_other", "rejected", "undecodable")
+}
+CALLS = ("--call", "crash={}", "--call", "protocol={}", "--call", "rejected={}", "--call", 'pay={"amount": 7}')
+
+
+Done = subprocess.CompletedProcess[str]
+
+
+def process(*arguments: str) -> Done:
+    """The command, as a process of its own."""
+    command = [sys.executable, "-m", "iserror", "check", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=190, cwd=ROOT)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+    """The command in this process, which has loaded the host already."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    def ran(*arguments: str) -> Done:
+        code = main(["check", *arguments])
+        return Done(arguments, code, *capsys.readouterr())
+
+    return ran
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file in which the checked server notes what ran."""
+    monkeypatch.setenv("CHECK_RUNS", str(tmp_path / "runs"))
+    return tmp_path / "runs"
+
+
+def found(run: Callable[..., Done], *arguments: str) -> Keys:
+    """Check and tool of each finding."""
+    done = run("--json", "--timeout", "20", *arguments)
+    assert done.returncode in (0, 1), done.stderr
+    findings = json.loads(done.stdout)["findings"]
+    assert (done.returncode == 1) == bool(findings)
+    shown = done.stdout + done.stderr
+    assert PASSWORD not in shown
+    assert re.search("canary[0-9a-f]", shown) is None
+    return {(finding["check"], finding["tool"]) for finding in findings}
+
+
+# --- the hosts -----------------------------------------------------------------------------------------------
+
+
+def test_bare_in_memory(run: Callable[..., Done], runs: Path) -> None:
+    """On a bare server every bold cell of the contract's section 6 is found, and a tool that is called runs once."""
+    assert found(run, *CALLS, "--probe-all", f"{SERVER}:bare") == EVERYWHERE | OF_BODIES[HOST] | UNGUARDED
+    assert sorted(runs.read_text().split()) == ["crash", "pay", "protocol", "rejected"]
+
+
+def test_attached_in_memory(run: Callable[..., Done]) -> None:
+    """On the same server with a guard nothing is found."""
+    assert found(run, *CALLS, "--probe-all", f"{SERVER}:attached") == set()
+
+
+of_an_sdk = pytest.mark.skipif(IS_FASTMCP, reason="its transports are the SDK's, and tested there")
+
+
+@of_an_sdk
+@pytest.mark.timeout(200)  # a process for each revision
+def test_bare_over_stdio(runs: Path) -> None:
+    """Over stdio the same is found as in memory."""
+    command = ("--", sys.executable, str(SERVER))
+    assert found(process, *CALLS, "--probe-all", *command) == EVERYWHERE | OF_BODIES[HOST]
+    assert sorted(runs.read_text().split()) == ["crash", "pay", "protocol", "rejected"]
+
+
+@of_an_sdk
+@pytest.mark.parametrize(("transport", "path", "attach"), [("http", "mcp", True), ("sse", "sse", False)])
+def test_over_http(transport: str, path: str, attach: bool, run: Callable[..., Done]) -> None:
+    """Over SSE the same is found as over stdio, and over streamable HTTP nothing on a guarded server."""
+    port = free_port()
+    with serving_http("tests/servers/checked_server.py", port, *(["--attach"] if attach else []), f"--{transport}"):
+        keys = found(run, *CALLS, "--probe-all", f"http://127.0.0.1:{port}/{path}")
+    assert keys == (set() if attach else EVERYWHERE | OF_BODIES[HOST])
+
+
+def test_no_tool_runs(run: Callable[..., Done], runs: Path) -> None:
+    """Not even probed tools run on a host that validates; each revision is checked, and judges arguments by itself."""
+    document = json.loads(run("--json", "--probe-all", f"{SERVER}:bare").stdout)
+    assert {(finding["check"], finding["tool"]) for finding in document["findings"]} == EVERYWHERE | UNGUARDED
+    assert not runs.exists()
+    spoken = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
+    assert document["revisions"] == (["2026-07-28"] if MODERN else []) + spoken
+    channel = next(f for f in document["findings"] if f["check"] == "arguments.channel")
+    assert channel["revisions"] == ["2025-06-18", "2025-03-26", "2024-11-05"]
+
+
+def test_what_is_probed(run: Callable[..., Done]) -> None:
+    """Bad arguments go to tools annotated read-only and to named tools; the others are listed with the reason."""
+    document = json.loads(run("--json", "--probe", "pay", "--probe", "nothing", f"{SERVER}:bare").stdout)
+    probed = {(f["check"], f["tool"]) for f in document["findings"] if f["check"].startswith("arguments.")}
+    assert probed == {key for key in EVERYWHERE if key[1] in ("pay", "read_one", "read_other")}
+    assert document["not_checked"][UNPROBED] == ["every_type"]
+    assert document["not_checked"][NO_SUCH_PROBE] == ["nothing"]
+    assert document["not_probed"] == 1
+
+
+def test_read_only(run: Callable[..., Done], runs: Path) -> None:
+    """With --read-only the tools that say so run once, with the schema's examples; one without examples does not."""
+    done = run("--json", "--read-only", f"{SERVER}:attached")
+    assert runs.read_text().splitlines() == ["read", "read_one INV-1"]
+    document = json.loads(done.stdout)
+    assert [(f["check"], f["tool"]) for f in document["findings"]] == [("results.error_shaped_success", "read_one")]
+    assert document["not_checked"]["its result, since the schema has no examples of what it requires"] == ["read_other"]
+
+
+def test_what_is_not_utf8_in_memory(run: Callable[..., Done]) -> None:
+    """A text that a transport could not send is found in memory, too."""
+    keys = found(run, "--call", "undecodable={}", f"{SERVER}:attached")
+    assert keys == {("results.undecodable", "undecodable")}
+
+
+def test_a_tool_that_blocks_its_loop(tmp_path: Path) -> None:
+    """In memory, a tool that never returns is a finding, and the command ends."""
+    path = tmp_path / "blocks.py"
+    path.write_text(
+        f"import sys, time\nsys.path.insert(0, {str(ROOT)!r})\nfrom tests.helpers.hosts import new_server\n"
+        "server = new_server()\n\n\n@server.tool()\ndef wait() -> str:\n    time.sleep(600)\n    return ''\n"
+    )
+    done = process("--json", "--timeout", "3", "--call", "wait={}", f"{path}:server")
+    assert ("session.timeout", "wait") in {(f["check"], f["tool"]) for f in json.loads(done.stdout)["findings"]}
+    assert done.returncode == 1
+
+
+# --- coverage ------------------------------------------------------------------------------------------------
+
+COVERED = ROOT / "tests" / "servers" / "covered_server.py"
+
+
+def gaps(run: Callable[..., Done], factory: str) -> list[tuple[str, str, str]]:
+    """What the coverage checks find: the check without its group, the tool, and where."""
+    found = json.loads(run("--json", f"{COVERED}:{factory}").stdout)["findings"]
+    split = [(*f["check"].split("."), f["tool"], f["where"]) for f in found]
+    return sorted((check, tool, where) for group, check, tool, where in split if group == "coverage")
+
+
+MISNAMED = [("unraised_entry", "", f"json.{name}") for name in ("NoSuchError", "dumps")]
+UNRAISED = [("unraised_entry", "", f"covered_server.{name}") for name in ("Caught", "Given")]
+
+
+def test_what_is_not_guarded(run: Callable[..., Done]) -> None:
+    """Tools without a guard, a guard in the wrong place, unknown exceptions and entries that nothing raises."""
+    assert gaps(run, "decorated") == [
+        ("decorator_order", "wrong_order", ""),
+        ("unguarded", "bare", ""),
+        ("unmapped_exception", "", "covered_server.Locked"),
+        *UNRAISED,
+        *MISNAMED,
+        ("unraised_entry", "", "no_such_library.Error"),
+        ("unraised_entry", "good", "json.NoSuchErrorEither"),
+    ]
+
+
+def test_what_cannot_be_made_json(run: Callable[..., Done]) -> None:
+    """A return type that no JSON can be made of; under an attached guard the decorators' order does not matter."""
+    # What a host itself refuses to register is not there.
+    others = (
+        {"handles": "covered_server.Handle", "point": "covered_server.Point"}
+        if IS_FASTMCP
+        else {"function": "collections.abc.Callable[..., int]"}
+    )
+    assert gaps(run, "attached") == [
+        *sorted(("output_type", *other) for other in {"handle": "covered_server.Handle", **others}.items()),
+        ("unmapped_exception", "", "covered_server.Locked"),
+        ("unmapped_exception", "", "covered_server.Refused"),
+        *UNRAISED,
+        *MISNAMED,
+        ("unraised_entry", "", "no_such_library.Error"),
+    ]
+
+
+def test_no_gaps(run: Callable[..., Done]) -> None:
+    """A server whose every tool and exception is covered has no finding."""
+    assert gaps(run, "good") == []

@@ -1,0 +1,116 @@
+"""Servers whose tools write, and look as if they validated arguments when they don't.
+
+`python probed_server.py FACTORY` serves one over stdio, `python probed_server.py FACTORY --http --port N` over HTTP. In
+memory, `probed_server.py:FACTORY` makes it. `plain` notes each tool that runs in the file that `PROBE_RUNS` names;
+`openapi`, for fastmcp, sends each call to the service at `PROBE_UPSTREAM`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from pydantic import BeforeValidator
+
+from tests.helpers import hosts
+
+Coerced = Annotated[int, BeforeValidator(lambda value: value if isinstance(value, int) else 7)]
+"""An integer by its schema, and anything by what the tool accepts."""
+
+
+def _run(tool: str) -> str:
+    with open(os.environ["PROBE_RUNS"], "a") as file:
+        file.write(f"{tool}\n")
+    raise hosts.ToolError("422 Unprocessable Entity: amount is not an integer")
+
+
+def plain() -> Any:
+    """Make a server whose functions coerce their arguments, run, and refuse as a service behind them would."""
+    server = hosts.new_server("plain")
+
+    @server.tool()
+    def pay(amount: Coerced = 0) -> str:
+        return _run("pay")
+
+    @server.tool(annotations=hosts.annotations(readOnlyHint=False))
+    def refund(amount: Coerced = 0) -> str:
+        return _run("refund")
+
+    @server.tool(annotations=hosts.annotations(idempotentHint=True, destructiveHint=False))
+    def book(amount: Coerced = 0) -> str:
+        return _run("book")
+
+    @server.tool(annotations=hosts.annotations(readOnlyHint=True))
+    def read(amount: Coerced = 0) -> str:
+        return _run("read")
+
+    return server
+
+
+def _operation(name: str, *parameters: str, body: bool = False) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": name,
+        "responses": {"200": {"description": "done"}},
+        "parameters": [
+            {"name": parameter, "in": "path", "required": True, "schema": {"type": "integer"}}
+            for parameter in parameters
+        ],
+    }
+    if body:
+        schema = {"type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]}
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return operation
+
+
+OPENAPI: dict[str, Any] = {
+    "openapi": "3.1.0",
+    "info": {"title": "orders", "version": "1"},
+    "paths": {
+        "/orders": {"post": _operation("order", body=True)},
+        "/orders/{id}": {
+            "get": _operation("read_order", "id"),
+            "put": _operation("change_order", "id", body=True),
+            "delete": _operation("delete_order", "id"),
+        },
+        "/jobs": {"post": _operation("start_job", body=True)},
+        "/exports/{id}": {"get": _operation("start_export", "id")},
+    },
+}
+
+
+def openapi() -> Any:
+    """Make the server from an OpenAPI document; one of its tools is annotated as read-only."""
+    if hosts.ON_SDK_1:
+        import httpx as library
+    else:
+        import httpx2 as library  # type: ignore[import-not-found, unused-ignore]
+
+    def annotate(route: Any, component: Any) -> None:
+        if component.name == "read_order":
+            component.annotations = hosts.annotations(readOnlyHint=True)
+
+    client = library.AsyncClient(base_url=os.environ["PROBE_UPSTREAM"])
+    return hosts.FastMCP.from_openapi(OPENAPI, client=client, name="orders", mcp_component_fn=annotate)
+
+
+def main() -> None:
+    server = {"plain": plain, "openapi": openapi}[next(word for word in sys.argv[1:] if word in ("plain", "openapi"))]()
+    quiet = {"show_banner": False} if hosts.IS_FASTMCP else {}
+    if "--http" not in sys.argv:
+        server.run(**quiet)
+        return
+    port = int(sys.argv[sys.argv.index("--port") + 1])
+    if hosts.HOST == "mcp1":
+        server.settings.port = port
+        server.run("streamable-http")
+    else:
+        server.run("http" if hosts.IS_FASTMCP else "streamable-http", port=port, **quiet)
+
+
+if __name__ == "__main__":
+    main()
