@@ -169,7 +169,7 @@ class _Stdio(Connection):
     def __init__(self, process: anyio.abc.Process) -> None:
         super().__init__()
         self.process = process
-        self.said = b""
+        self.last_stderr = b""
 
     async def send(self, data: bytes, headers: Mapping[str, str] | None = None) -> None:
         assert self.process.stdin is not None
@@ -208,12 +208,12 @@ class _Stdio(Connection):
         assert self.process.stderr is not None
         with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async for chunk in self.process.stderr:
-                self.said = (self.said + chunk)[-4_000:]
+                self.last_stderr = (self.last_stderr + chunk)[-4_000:]
 
     def _last_words(self) -> str:
-        lines = self.said.decode("utf-8", "replace").split("\n")
-        said = next((line for line in reversed(lines) if line.strip()), "")
-        return f"; the last line on stderr: {safe_line(said, 200)!r}" if said else ""
+        lines = self.last_stderr.decode("utf-8", "replace").split("\n")
+        last = next((line for line in reversed(lines) if line.strip()), "")
+        return f"; the last line on stderr: {safe_line(last, 200)!r}" if last else ""
 
 
 @contextlib.asynccontextmanager

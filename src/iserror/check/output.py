@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 from iserror.check.finding import CHECKS, UNPROBED, Finding, needs_probes
@@ -151,6 +150,8 @@ def _named(finding: Finding) -> str:
 def _sarif(done: FinishedCheck, columns: int, color: bool) -> str:
     from sarif_pydantic import Level, Result, Run, Sarif, Tool, ToolDriver
 
+    from iserror import __version__
+
     rules = [
         {
             "id": check,
@@ -174,7 +175,7 @@ def _sarif(done: FinishedCheck, columns: int, color: bool) -> str:
         )
         for finding in done.findings
     ]
-    driver = ToolDriver.model_validate({"name": "iserror check", "version": _version(), "rules": rules})
+    driver = ToolDriver.model_validate({"name": "iserror check", "version": __version__, "rules": rules})
     sarif = Sarif(version="2.1.0", runs=[Run(tool=Tool(driver=driver), results=results)])
     document = sarif.model_dump(mode="json", by_alias=True, exclude_none=True)
     # The library's model of an invocation has no notifications.
@@ -182,13 +183,6 @@ def _sarif(done: FinishedCheck, columns: int, color: bool) -> str:
         {"executionSuccessful": True, "toolExecutionNotifications": list(_notifications(done))}
     ]
     return json.dumps(document, ensure_ascii=True, indent=2) + "\n"
-
-
-def _version() -> str:
-    try:
-        return version("iserror")
-    except PackageNotFoundError:  # A source tree that isn't installed.
-        return "unknown"
 
 
 def _notifications(done: FinishedCheck) -> Iterator[dict[str, Any]]:
