@@ -465,9 +465,9 @@ def test_json_without_the_extra() -> None:
 
 def test_a_long_run_says_what_it_does(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A step that begins ten seconds after the last word on stderr is named there."""
-    from iserror.cli import run as cli
+    from iserror.cli.check import Progress
 
-    progress = cli._Progress()
+    progress = Progress()
     progress("2025-11-25: unknown tool")
     progress.since -= 11
     progress("2025-11-25: pay, call\x1b[31m")

@@ -142,8 +142,8 @@ def test_nothing_changed() -> None:
     ("now", "said"),
     [
         ({"code": "NO_INVOICE"}, "INVOICE_NOT_FOUND is gone"),
-        ({"category": "out_of_range"}, "INVOICE_NOT_FOUND was not_found and is out_of_range"),
-        ({"retryable": True}, "INVOICE_NOT_FOUND said that a repeat cannot help, and says the opposite"),
+        ({"category": "out_of_range"}, "INVOICE_NOT_FOUND had the category not_found and now has out_of_range"),
+        ({"retryable": True}, "INVOICE_NOT_FOUND promised that a retry cannot help, and now says the opposite"),
     ],
 )
 def test_what_changed(now: dict[str, Any], said: str) -> None:
@@ -157,7 +157,7 @@ def test_a_code_of_another_failure() -> None:
     errors = ErrorMap()
     errors.add(Odd, code="UPSTREAM_DOWN", category="unavailable", message="Odd.", retryable=True)
     (found,) = changes(to_json({"UPSTREAM_DOWN": CODES["UPSTREAM_DOWN"]}), codes_of(errors))
-    assert found.startswith(f"UPSTREAM_DOWN stood for httpx.ConnectError and stands for {HERE}.Odd")
+    assert found.startswith(f"UPSTREAM_DOWN stood for httpx.ConnectError and now stands for {HERE}.Odd")
 
 
 def test_a_retired_code() -> None:
@@ -165,7 +165,7 @@ def test_a_retired_code() -> None:
     before = json.loads(to_json(codes_of(build())))
     before["retired"] = ["BUSY"]
     codes = codes_of(build())
-    assert changes(json.dumps(before), codes) == ["BUSY is retired, and in use again: take a new code"]
+    assert changes(json.dumps(before), codes) == ["BUSY is retired, but in use again: take a new code"]
     del codes["BUSY"]
     assert changes(json.dumps(before), codes) == []
 
@@ -185,18 +185,18 @@ def test_a_retired_code() -> None:
 )
 def test_what_is_no_catalogue(before: str) -> None:
     """A file that is no catalogue is refused with a word on how to get one."""
-    with pytest.raises(ValueError, match=r"no catalogue of codes .*--json|schema_version 2"):
+    with pytest.raises(ValueError, match=r"not a code catalog .*--json|schema_version 2"):
         changes(before, {})
 
 
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ("no_colon", "names no object: use module:name"),
+        ("no_colon", "invalid object 'no_colon': use module:name"),
         ("no_such_module:x", "ModuleNotFoundError"),
         ("no_such_file.py:x", "cannot load 'no_such_file.py:x'"),
         ("json:no_such_name", "AttributeError"),
-        ("json:dumps", "is no ToolErrors, no ErrorMap, no pack and no server"),
+        ("json:dumps", "has no codes: name a ToolErrors, an ErrorMap, a pack or a server"),
     ],
 )
 def test_what_cannot_be_loaded(spec: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from iserror.client import OutcomeUnknown, ToolCaller, caller
+from iserror.client import OutcomeUnknown, ToolCaller
+from iserror.logs import excinfo
 from iserror.support.look import Fault, faults
 
 pytestmark = pytest.mark.sdk
@@ -32,7 +33,7 @@ async def test_a_bug_in_the_log_line(monkeypatch: pytest.MonkeyPatch) -> None:
         raise LookupError(f"secret of {exc}")
 
     heard: list[Fault] = []
-    monkeypatch.setattr(caller, "describe", broken)
+    monkeypatch.setattr(excinfo, "describe", broken)
     monkeypatch.setattr(faults, "raises", False)
     monkeypatch.setattr(faults, "listener", heard.append)
     outcome = await ToolCaller(ClientSession(), max_attempts=1).call("pay")

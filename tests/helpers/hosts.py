@@ -235,7 +235,7 @@ def serving(server: Any, *, stateless: bool = False, port: int = 0) -> Iterator[
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
     finally:
-        runner.should_exit = runner.force_exit = True
+        runner.should_exit = True
         thread.join(20)
         assert not thread.is_alive()
 

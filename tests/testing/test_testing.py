@@ -189,7 +189,7 @@ def test_a_tool_failure_in_process() -> None:
         tool()
     failure = assert_tool_error(caught.value, code="CARD_DECLINED", category="aborted", outcome="partial")
     assert failure is caught.value.failure
-    with pytest.raises(AssertionError, match=r"comes from no guard: CARD_DECLINED: The card was declined\.$"):
+    with pytest.raises(AssertionError, match=r"was not raised by a guard: CARD_DECLINED: The card was declined\.$"):
         assert_tool_error(refusal)
 
 
@@ -244,15 +244,15 @@ def test_what_a_text_says() -> None:
             continue
         texts += 1
         text = scenario.attached["result"]["content"][0]["text"].replace("<id>", "0" * 32)
-        failure, unsaid = _read_text(text)
+        failure, missing = _read_text(text)
         assert failure is not None
-        for name in {"code", "message", "hint", "retryable", "retry_after", "tool", "outcome"} - unsaid:
+        for name in {"code", "message", "hint", "retryable", "retry_after", "tool", "outcome"} - missing:
             assert getattr(failure, name) == envelope.get(name), (scenario.tool, name)
-        assert unsaid - {"outcome"} == {"category"}
-        assert ("outcome" in unsaid) == (envelope["retryable"] or envelope["outcome"] in ("unknown", "partial"))
+        assert missing - {"outcome"} == {"category"}
+        assert ("outcome" in missing) == (envelope["retryable"] or envelope["outcome"] in ("unknown", "partial"))
     assert texts > 20
     outcome = ToolFailed(None, ({"type": "text", "text": text},))
-    with pytest.raises(AssertionError, match="expected category 'not_found', which a text alone does not say"):
+    with pytest.raises(AssertionError, match="expected category 'not_found', which the text alone does not show"):
         assert_tool_error(outcome, category="not_found")
 
 

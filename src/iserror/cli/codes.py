@@ -14,7 +14,7 @@ from iserror.errors.errormap import ErrorMap
 from iserror.errors.pack import Pack
 from iserror.errors.vocabulary import default_outcome
 from iserror.guard import ToolErrors
-from iserror.hosts import ATTACHED
+from iserror.hosts import guard_of
 from iserror.support.loading import full_name, imported
 
 SCHEMA_VERSION: Final = 1
@@ -51,7 +51,7 @@ def codes_of(source: object) -> dict[str, Code]:
         TypeError: If the source is anything else.
     """
     known = (ToolErrors, ErrorMap, Pack)
-    guard = source if isinstance(source, known) else getattr(source, "__dict__", {}).get(ATTACHED)
+    guard = source if isinstance(source, known) else guard_of(source)
     if isinstance(guard, Pack):
         alone = ErrorMap()
         alone.include(guard)

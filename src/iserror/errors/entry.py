@@ -43,12 +43,12 @@ class Entry:
             else:
                 value, safe = look(read, None, exc, source), source in self.safe
             found[key] = detail_of(value, safe)
-        return {key: value for key, value in found.items() if value not in (None, "")}
+        return {key: value for key, value in found.items() if value is not None and value != ""}
 
     def wait_of(self, exc: BaseException) -> float | None:
         """Return the seconds to wait before a retry; None if the entry or the exception doesn't tell."""
         wait = self.retry_after
-        return parse_retry_after(look(wait, None, exc) if callable(wait) else wait)
+        return look(parse_retry_after, None, look(wait, None, exc) if callable(wait) else wait)
 
 
 def named_paths(what: str, code: str, names: Iterable[str] | Mapping[str, str]) -> tuple[tuple[str, Path], ...]:

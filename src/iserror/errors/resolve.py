@@ -8,16 +8,19 @@ from typing import Final
 
 from iserror.errors.entry import Entry
 from iserror.errors.errormap import ErrorMap
+from iserror.errors.failure import Failure
 from iserror.errors.foreign import MAX_WORDS, in_quotes
 from iserror.errors.problem import Problem, ProtocolProblem, crash
 from iserror.errors.toolfailure import ToolFailure
-from iserror.errors.vocabulary import default_outcome
+from iserror.errors.vocabulary import CATEGORIES, OUTCOMES, check_code, default_outcome
+from iserror.errors.wait import parse_retry_after
 from iserror.redact.speech import quoted
 from iserror.redact.text import Safe
 from iserror.support.causes import MAX_CHAIN, Group, leaves, origin, text_of
 from iserror.support.jsonrpc import MISSING_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED
 from iserror.support.look import look, shield
 from iserror.support.sdk import host_tool_errors, protocol_error_data, raised_by_client, raised_by_sdk
+from iserror.support.validate import check_choice
 
 
 def resolve(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | ProtocolProblem:
@@ -36,7 +39,7 @@ def _resolve(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | Protocol
     kind = type(exc)  # not isinstance(): an object may lie about its class
     if issubclass(kind, ToolFailure):
         return _of_tool_failure(exc)  # type: ignore[arg-type]
-    protocol = look(protocol_error_data, None, exc)
+    protocol = protocol_error_data(exc)
     if protocol is not None:
         code, message, data = protocol
         if code in (URL_ELICITATION_REQUIRED, MISSING_CLIENT_CAPABILITY):
@@ -66,29 +69,35 @@ def _resolve(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | Protocol
 def _of_tool_failure(exc: ToolFailure) -> Problem:
     """Return the problem behind a `ToolFailure`: an inner guard's, or what the author raised it with."""
     problem, failure = look(lambda: (exc._problem, exc.failure), (None, None))
-    if problem is not None and failure is None:
+    if isinstance(problem, Problem) and failure is None:
         return replace(problem, nested=True)
-    if problem is not None and failure is not None:
+    if isinstance(problem, Problem) and isinstance(failure, Failure):
         # An inner guard has said it: its texts are redacted.
         texts = {"message": Safe(failure.message), "hint": Safe(failure.hint) if failure.hint else None}
         return replace(problem, nested=True, **texts)  # type: ignore[arg-type]
     stated = look(_stated, None, exc)
-    if stated is None:  # a subclass that does without our `__init__`
+    if stated is None:  # a subclass does without our `__init__`, or the attributes have been changed
         return crash(exc)
     hint = in_quotes(stated.hint, exc) if stated.hint else None
     return replace(stated, message=in_quotes(stated.message, exc), hint=hint)
 
 
 def _stated(exc: ToolFailure) -> Problem:
+    check_code(exc.code)
+    check_choice("category", exc.category, CATEGORIES)
+    if exc.outcome is not None:
+        check_choice("outcome", exc.outcome, OUTCOMES)
+    if not isinstance(exc.message, str) or not isinstance(exc.hint, (str, type(None))):
+        raise TypeError("message and hint are texts")
     return Problem(
         exc.code,
         exc.message,
         exc.category,
         hint=exc.hint,
         can_help=exc.retryable,
-        retry_after=exc.retry_after,
+        retry_after=parse_retry_after(exc.retry_after),
         outcome=exc.outcome,
-        details=exc.details,
+        details=dict(exc.details) if exc.details else None,
         exception=exc,
         declared=exc.outcome is not None,
     )

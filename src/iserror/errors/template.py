@@ -179,9 +179,9 @@ def _texts_at(exc: BaseException, path: Path) -> list[str]:
 
 def detail_of(value: object, safe: bool) -> Any:
     """Return a value for `details`: a scalar as it is, anything else as a template shows it."""
-    if isinstance(value, str) and safe:
-        return Safe(value)
-    if isinstance(value, (bool, int, float, str)):
+    if isinstance(value, str):
+        return Safe(value) if safe or isinstance(value, Safe) else str.__str__(value)
+    if isinstance(value, (bool, int, float)):
         return value
     whole = joined(shown_parts(look(texts_of, [], value), safe))
     return Safe(whole) if safe else whole

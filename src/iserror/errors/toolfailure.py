@@ -134,7 +134,7 @@ def _bound_class(cls: Any, hosts: tuple[Any, ...]) -> type[ToolFailure]:
 
 def came_from(exc: BaseException) -> tuple[BaseException | None, str]:
     """Return what an exception came from, as `origin` does, and for a guard's `ToolFailure` what it was raised for."""
-    problem = exc._problem if issubclass(type(exc), ToolFailure) else None  # type: ignore[attr-defined]
-    if problem is not None and problem.exception is not None:
+    problem = look(getattr, None, exc, "_problem", None) if issubclass(type(exc), ToolFailure) else None
+    if isinstance(problem, Problem) and problem.exception is not None:
         return problem.exception, "cause"
     return origin(exc)

@@ -18,7 +18,7 @@ from iserror.layers.settings import Settings
 from iserror.layers.toolhost import ToolHost
 from iserror.layers.views import Views
 from iserror.redact.speech import log_name
-from iserror.support.causes import raised_in
+from iserror.support.causes import CAUSE, raised_in
 from iserror.support.otel import trace_id
 from iserror.support.sdk import either, host_tool_errors, raised_by_sdk, validated_by_host
 
@@ -31,9 +31,9 @@ class McpTool:
     run = "run"
 
     def unwrap(self, exc: BaseException) -> BaseException:
-        if isinstance(exc, host_tool_errors()) and exc.__cause__ is not None and raised_by_sdk(exc):
-            return exc.__cause__
-        return exc
+        cause: BaseException | None = CAUSE(exc)
+        # Not isinstance(): an object may lie about its class.
+        return cause if cause is not None and issubclass(type(exc), host_tool_errors()) and raised_by_sdk(exc) else exc
 
     def argument_error(self, exc: BaseException) -> BaseException | None:
         return exc if validated_by_host(exc) else None
@@ -160,7 +160,7 @@ def hook_dispatch(
 
 def is_unknown_tool(exc: BaseException) -> bool:
     """Return True for the `ToolError` that the SDK's tool manager raises if it has no such tool."""
-    return isinstance(exc, host_tool_errors()) and raised_in(exc).endswith(".tools.tool_manager")
+    return issubclass(type(exc), host_tool_errors()) and raised_in(exc).endswith(".tools.tool_manager")
 
 
 def served() -> Call | None:

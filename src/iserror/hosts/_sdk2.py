@@ -18,6 +18,7 @@ from iserror.layers.call import Request
 from iserror.layers.settings import Settings
 from iserror.layers.wire import serve
 from iserror.support.jsonrpc import STATELESS_REVISION
+from iserror.support.look import look
 from iserror.support.otel import trace_id
 from iserror.support.sdk import is_error
 
@@ -40,15 +41,15 @@ class Sdk2Wire:
     def error_in(self, result: Any) -> tuple[list[str], object] | None:
         if isinstance(result, BaseModel) and is_error(result):
             # A middleware's own result, not yet in its wire form.
-            result = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+            result = look(_dumped, {"isError": True}, result)
         if not isinstance(result, dict) or result.get("isError") is not True:
             return None
         content = result.get("content")
         blocks = content if isinstance(content, list) else []
         texts = [b["text"] for b in blocks if isinstance(b, dict) and isinstance(b.get("text"), str)]
-        return texts, {
-            k: v for k, v in (result.get("_meta") or {}).items() if not k.startswith("io.modelcontextprotocol/server")
-        }
+        meta = result.get("_meta")
+        items = meta.items() if isinstance(meta, dict) else ()
+        return texts, {k: v for k, v in items if not str(k).startswith("io.modelcontextprotocol/server")}
 
     def error_result(
         self, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any], version: str | None
@@ -69,7 +70,7 @@ class Sdk2Wire:
         if not isinstance(content, list):
             return result
         first, rest = {"type": "text", "text": ""}, content
-        if rest and rest[0].get("type") == "text":
+        if rest and isinstance(rest[0], dict) and isinstance(rest[0].get("text"), str):
             first, rest = rest[0], rest[1:]
         said = line(result.get("structuredContent"), first["text"])
         if said is None:
@@ -78,6 +79,10 @@ class Sdk2Wire:
 
     def protocol_error(self, code: int, message: str, data: Any) -> Any:
         return MCPError(code, message, data)
+
+
+def _dumped(result: BaseModel) -> dict[str, Any]:
+    return result.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 class CallMiddleware:

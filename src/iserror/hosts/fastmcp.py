@@ -26,7 +26,8 @@ from iserror.layers.function import decorate
 from iserror.layers.options import Options, is_guarded
 from iserror.layers.settings import Settings
 from iserror.layers.views import Views
-from iserror.support.causes import raised_in
+from iserror.support.causes import CAUSE, raised_in
+from iserror.support.loading import full_name
 from iserror.support.otel import mark_span
 from iserror.support.schema import schema_error
 from iserror.support.sdk import protocol_error_data, validated_by_host
@@ -48,16 +49,15 @@ class FastMCPTool:
     run = "_run"
 
     def unwrap(self, exc: BaseException) -> BaseException:
-        if type(exc).__name__ == "_ToolBodyError" and exc.__cause__ is not None:
-            return exc.__cause__
-        return exc
+        cause: BaseException | None = CAUSE(exc) if full_name(type(exc)).endswith("._ToolBodyError") else None
+        return exc if cause is None else cause
 
     def argument_error(self, exc: BaseException) -> BaseException | None:
         if raised_in(exc) == "fastmcp.tools.tool_transform":
             # A transformed tool maps its arguments itself.
             return exc if type(exc) in (TypeError, FastMCPValidationError) else None
         # 3.4.0 lets pydantic's own error out, later versions wrap it.
-        inner = exc.__cause__ if isinstance(exc, FastMCPValidationError) else exc
+        inner: BaseException | None = CAUSE(exc) if issubclass(type(exc), FastMCPValidationError) else exc
         return inner if inner is not None and validated_by_host(inner) else None
 
     def time_limit(self, exc: BaseException, tool: Any) -> float | None:
@@ -110,7 +110,7 @@ def attach(server: Any, settings: Settings) -> None:
 
 
 def _is_unknown_tool(exc: BaseException) -> bool:
-    return isinstance(exc, (NotFoundError, DisabledError, AuthorizationError))
+    return issubclass(type(exc), (NotFoundError, DisabledError, AuthorizationError))
 
 
 def _failure_in(result: Any) -> BaseException | None:

@@ -6,7 +6,6 @@ import hashlib
 import inspect
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
@@ -17,13 +16,10 @@ from pydantic_core import to_jsonable_python
 
 from iserror.idempotency.settings import Idempotency
 from iserror.support.look import look
-from iserror.support.sdk import UNKNOWN_REQUEST, access_token, injected_names, is_injection, request_here
+from iserror.support.sdk import UNKNOWN_REQUEST, access_token, injected_names, is_injection, request_here, stable_name
 
 MAX_KEY: Final = 255
 KEY_RULE: Final = f"must be a text of 1 to {MAX_KEY} printable characters"
-
-# What fastmcp calls a server that nobody named is another in each process.
-_UNNAMED: Final = re.compile(r"(FastMCP)-[0-9a-f]{4}\Z")
 
 
 class NotAuthenticated(Exception):  # noqa: N818 - it stands in the log, for the operator
@@ -71,7 +67,7 @@ def scoped(settings: Idempotency, server: str, request: object, tool: tuple[str,
             )
     elif not all(isinstance(part, str) for part in who):
         raise TypeError("the subject= of Idempotency must return a text or None")
-    return digest("iserror/1", _UNNAMED.sub(r"\1", server), tool, who, key)
+    return digest("iserror/1", stable_name(server), tool, who, key)
 
 
 def caller(request: object) -> list[str | None]:

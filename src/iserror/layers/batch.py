@@ -14,7 +14,7 @@ from iserror.errors.resolve import resolve
 from iserror.errors.returned import stated_problem
 from iserror.errors.toolfailure import ToolFailure
 from iserror.layers.call import Call, current_call
-from iserror.layers.cancel import must_pass
+from iserror.layers.cancel import may_pass, must_pass
 from iserror.layers.lifecycle import failure_of
 from iserror.layers.report import report_item
 from iserror.redact.speech import safe_line
@@ -47,7 +47,7 @@ class Item(Generic[T]):
         if exc is None:
             problem = shield(_problem_in, None, self.value)
         else:
-            problem = shield(self._batch._problem, crash(exc), exc)
+            problem = shield(self._batch._problem, None if may_pass(exc) else crash(exc), exc)
             if problem is None:
                 return False
         if problem is None:

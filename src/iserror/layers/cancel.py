@@ -11,7 +11,7 @@ import anyio.from_thread
 
 from iserror.layers.call import current
 from iserror.support.causes import Group, leaves
-from iserror.support.look import look
+from iserror.support.look import look, shield
 
 
 def must_pass(exc: BaseException) -> bool:
@@ -24,6 +24,14 @@ def must_pass(exc: BaseException) -> bool:
     if issubclass(kind, asyncio.CancelledError):
         return being_cancelled()
     return issubclass(kind, (KeyboardInterrupt, GeneratorExit)) or kind is _cancelled_class()
+
+
+def may_pass(exc: BaseException) -> bool:
+    """Return True if an exception propagates although a step of ours failed on it. Never raises.
+
+    A failure doesn't, and an exit doesn't; the rest propagates if `must_pass` says so or can't say.
+    """
+    return not issubclass(type(exc), (Exception, SystemExit)) and shield(must_pass, True, exc)
 
 
 def _cancelled_class() -> type[BaseException] | None:

@@ -8,7 +8,7 @@ from typing import Any
 from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from iserror.errors.failure import Failure
-from iserror.errors.problem import Problem, last_resort, say
+from iserror.errors.problem import Problem, crash, last_resort, say
 from iserror.errors.toolfailure import ToolFailure
 from iserror.layers.call import Call, current
 from iserror.layers.report import log_started, report_kept
@@ -66,8 +66,10 @@ class Scope:
         """End the call, and report what failed in it that has not been reported."""
         call = self.call
         call.progress.closes()
-        report_kept(call)
-        self.step_out()
+        try:
+            report_kept(call)
+        finally:
+            self.step_out()
         if call.parent is None and call.progress.problem is not None:
             call.progress.lets_go()
 
@@ -75,6 +77,8 @@ class Scope:
 def failure_of(call: Call, problem: Problem) -> Failure:
     """Say a problem of this call's tool. Never raises."""
     said = shield(_say, None, call, problem)
+    if said is None:  # a crash says less, but of the right tool
+        said = shield(_say, None, call, crash(RuntimeError()))
     return said if said is not None else last_resort(call.request_id)
 
 

@@ -70,19 +70,20 @@ def _log_failure(
     call: Call, event: str, problem: Problem, failure: Failure, *, final: bool = False, **more: Any
 ) -> None:
     upstream = problem.envelope.request_id if problem.envelope is not None else None
-    line = _line(
-        call,
-        problem.exception,
-        code=failure.code,
-        category=failure.category,
-        retryable=failure.retryable,
-        outcome=failure.outcome,
-        mapped=problem.mapped,
-        fields=list(problem.fields) or None,
-        upstream_request_id=upstream if upstream != call.request_id else None,
-        first_request_id=problem.first_request_id,
+    said = {
+        "code": failure.code,
+        "category": failure.category,
+        "retryable": failure.retryable,
+        "outcome": failure.outcome,
+        "mapped": problem.mapped,
+        "fields": list(problem.fields) or None,
+        "upstream_request_id": upstream if upstream != call.request_id else None,
+        "first_request_id": problem.first_request_id,
         **more,
-    )
+    }
+    # What failed, at least, where nothing more can be told of the call.
+    least = {"schema_version": SCHEMA_VERSION, "request_id": call.request_id, **_present(said)}
+    line = shield(lambda: _line(call, problem.exception, **said), least)
     if problem.refused:
         _hide_arguments(line, failure)
     emit("error" if problem.is_crash else problem.level, event, line, call, final=final)
@@ -225,4 +226,8 @@ def _line(call: Call, exc: BaseException | None = None, **more: Any) -> dict[str
     line.update(more)
     if exc is not None:
         line["exception"] = described(exc)
+    return _present(line)
+
+
+def _present(line: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in line.items() if value is not None}

@@ -14,7 +14,7 @@ from iserror.errors.problem import Problem, crash
 from iserror.errors.resolve import resolve
 from iserror.errors.returned import stated_problem, text_of_value
 from iserror.layers.call import Call, current
-from iserror.layers.cancel import must_pass
+from iserror.layers.cancel import may_pass, must_pass
 from iserror.layers.lifecycle import Scope, fail
 from iserror.layers.options import Options
 from iserror.layers.protocol import protocol_exception
@@ -83,7 +83,7 @@ class Run:
             log_finished(call)
             return result
         call.progress.body_returns()
-        problem = problem_in(call, result)
+        problem = shield(problem_in, None, call, result)
         if problem is not None:
             raise fail(call, problem)
         is_partial = isinstance(result, PartialResult) and not result.complete
@@ -92,7 +92,10 @@ class Run:
 
     def failed(self, exc: BaseException) -> BaseException:
         """Return what to raise for an exception: itself if it has to propagate, else a `ToolFailure`."""
-        return shield(self._failed, None, exc) or (fail(self.call, crash(exc)) if isinstance(exc, Exception) else exc)
+        found = shield(self._failed, None, exc)
+        if found is not None:
+            return found
+        return exc if self.call.failed_with(exc) or may_pass(exc) else self.stopped(crash(exc))
 
     def _failed(self, exc: BaseException) -> BaseException:
         call, alone = self.call, self.scope is not None

@@ -21,7 +21,7 @@ from iserror.errors.resolve import resolve
 from iserror.errors.returned import stated_problem
 from iserror.errors.toolfailure import ToolFailure
 from iserror.layers.call import Call, current
-from iserror.layers.cancel import must_pass
+from iserror.layers.cancel import may_pass, must_pass
 from iserror.layers.lifecycle import Scope, fail
 from iserror.layers.report import log_finished, report, report_or_keep
 from iserror.layers.toolhost import Layer
@@ -126,14 +126,15 @@ def _problem_in(layer: Layer, result: Any) -> Problem | None:
 
 def _failed(call: Call, layer: Layer, exc: BaseException) -> BaseException:
     """Return what to answer for an exception that left a tool object."""
-    found = shield(_meaning, crash(exc), call, layer, exc)
+    exc = shield(layer.host.unwrap, exc, exc)
+    otherwise = exc if call.failed_with(exc) or may_pass(exc) else crash(exc)
+    found = shield(_meaning, otherwise, call, layer, exc)
     return fail(call, found) if isinstance(found, Problem) else found
 
 
 def _meaning(call: Call, layer: Layer, exc: BaseException) -> Problem | BaseException:
     """Return the problem that an exception of a tool object means, or an exception that propagates as it is."""
     host, progress = layer.host, call.progress
-    exc = host.unwrap(exc)
     if call.failed_with(exc) or must_pass(exc):
         return exc
     seconds = host.time_limit(exc, layer.tool)

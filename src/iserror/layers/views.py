@@ -8,7 +8,7 @@ another guard or none.
 from __future__ import annotations
 
 import weakref
-from typing import Any, Final
+from typing import Any
 
 from iserror.layers.function import body_of
 from iserror.layers.options import Options, options_of
@@ -17,8 +17,6 @@ from iserror.layers.toolhost import Layer, ToolHost
 from iserror.layers.toolrun import guarded_run
 from iserror.support.look import look
 from iserror.support.sdk import TOOL_FUNCTION, TOOL_PARENT, is_the_hosts
-
-_MISSING: Final = object()
 
 
 class Views:
@@ -63,7 +61,12 @@ class Views:
 
 def _is_unchanged(before: dict[str, Any], now: dict[str, Any]) -> bool:
     """Return True if the fields are the same objects. Comparing their values would run the user's code."""
-    return len(before) == len(now) and all(now.get(key, _MISSING) is value for key, value in before.items())
+    if len(before) != len(now):
+        return False
+    for key, value in before.items():  # noqa: SIM110 - all() would enter a generator for each field, on every call
+        if key not in now or now[key] is not value:
+            return False
+    return True
 
 
 def _with_body(tool: Any, settings: Settings | None) -> Any:

@@ -21,7 +21,7 @@ from iserror.errors.problem import Problem, ProtocolProblem, crash
 from iserror.errors.resolve import resolve
 from iserror.errors.returned import problem_of_result, redacted_meta
 from iserror.layers.call import Call
-from iserror.layers.cancel import cancelled_by_scope, must_pass, task_now
+from iserror.layers.cancel import cancelled_by_scope, may_pass, must_pass, task_now
 from iserror.layers.lifecycle import Scope, fail
 from iserror.layers.protocol import report_wire_error, wire_error
 from iserror.layers.report import log_cancelled, log_finished, report
@@ -78,7 +78,7 @@ async def serve(host: WireHost, call: Call, invoke: Callable[[], Awaitable[R]]) 
             ended = exc
         answer = shield(_answer, _FAULT, host, call, result, ended)
         if answer is _FAULT:
-            answer = _answer_of_fault(host, call, ended)
+            answer = _answer_of_fault(host, call, result, ended)
     finally:
         scope.leave()
         ended = None
@@ -109,13 +109,29 @@ def _answer(host: WireHost, call: Call, result: Any, ended: BaseException | None
     return _failure(host, call, settle(call, problem))
 
 
-def _answer_of_fault(host: WireHost, call: Call, ended: BaseException | None) -> Any:
-    """Return an answer although a step of ours failed: the call is a crash like any other."""
-    problem = crash(ended or RuntimeError("the call could not be settled"))
-    answer = shield(lambda: _failure(host, call, settle(call, problem)), _FAULT)
-    if answer is _FAULT:
-        return host.protocol_error(INTERNAL_ERROR, "The request failed.", {REQUEST_ID_KEY: call.request_id})
-    return answer
+def _answer_of_fault(host: WireHost, call: Call, result: Any, ended: BaseException | None) -> Any:
+    """Return an answer although a step of ours failed.
+
+    What has to propagate still does, a success stays one, and a failure that has been said stays that. Anything else
+    is a crash.
+    """
+    progress = call.progress
+    if ended is not None and may_pass(ended):
+        return ended
+    if ended is None and progress.finished and progress.problem is None and progress.escaped is None:
+        return result
+    if progress.failure is None or not isinstance(progress.problem, Problem):
+        fail(call, crash(ended or RuntimeError("the call could not be settled")))
+    answer = shield(lambda: _failure(host, call, progress.problem), _FAULT)
+    return _last_resort(host, call) if answer is _FAULT else answer
+
+
+def _last_resort(host: WireHost, call: Call) -> Any:
+    """Return the exception that says no more than that the request failed: the host's form couldn't be made."""
+    data = {REQUEST_ID_KEY: call.request_id}
+    # Without that either, the host makes its own error of this one.
+    unmade = RuntimeError("The request failed.")
+    return shield(host.protocol_error, unmade, INTERNAL_ERROR, "The request failed.", data)
 
 
 def settle(call: Call, problem: Problem | ProtocolProblem) -> Problem | ProtocolProblem:
@@ -140,8 +156,9 @@ def _arguments_are_protocol(call: Call) -> bool:
     return version is not None and version < RESULT_REVISION
 
 
-def _failure(host: WireHost, call: Call, problem: Problem | ProtocolProblem) -> Any:
+def _failure(host: WireHost, call: Call, problem: Problem | ProtocolProblem | None) -> Any:
     """Report a failure, and return it in the host's form."""
+    assert problem is not None
     if isinstance(problem, ProtocolProblem):
         sent = wire_error(call, problem)
         report_wire_error(call, problem, sent)
@@ -149,8 +166,14 @@ def _failure(host: WireHost, call: Call, problem: Problem | ProtocolProblem) -> 
     failure = call.progress.failure
     assert failure is not None
     report(call)
+    # It is reported: whatever fails from here on must not make another failure of it.
+    answer = shield(_error_result, _FAULT, host, call, problem, failure)
+    return _last_resort(host, call) if answer is _FAULT else answer
+
+
+def _error_result(host: WireHost, call: Call, problem: Problem, failure: Failure) -> Any:
     envelope = failure.to_wire()
-    meta = redacted_meta(problem.meta)
+    meta = shield(redacted_meta, {}, problem.meta)
     meta[FAILURE_KEY] = envelope
     if call.settings.tool_failure_meta and TOOL_FAILURE_KEY not in meta:
         meta[TOOL_FAILURE_KEY] = draft_tool_failure(failure)

@@ -89,7 +89,7 @@ def _message(exc: BaseException) -> str:
     """Return the exception's text. Pydantic's errors quote the values they refuse: return places and rules only."""
     if issubclass(type(exc), ValidationError):
         return look(_rules, "", exc)
-    return str.__str__(text_of(exc))
+    return text_of(exc)
 
 
 def _rules(exc: Any) -> str:

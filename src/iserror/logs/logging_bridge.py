@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import sys
 from typing import Any, Final
 
 from iserror.logs.chain import UNMADE, EventDict, State, call_ids, prepared, write_line
 from iserror.logs.owner import current
 from iserror.logs.record import LEVELS, printable
 from iserror.support.look import look, shield
+from iserror.support.sdk import logged_by_host
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _TAKEN: Final = "_iserror_taken"
@@ -81,17 +80,11 @@ def _structlog_event(record: logging.LogRecord, message: str) -> EventDict | Non
 
 
 def _is_wanted(record: logging.LogRecord) -> bool:
-    return record.levelno >= logging.WARNING or State.level < logging.INFO or not _is_the_hosts(record)
-
-
-def _is_the_hosts(record: logging.LogRecord) -> bool:
-    """Return True for a record of a host or its HTTP server.
-
-    They note every request at info level, and a success logs nothing.
-    """
-    top = record.name.partition(".")[0].lower()
-    folders = getattr(sys.modules.get(top), "__path__", ()) if top in ("mcp", "fastmcp", "uvicorn") else ()
-    return any(record.pathname.startswith(os.path.join(folder, "")) for folder in folders)
+    return (
+        record.levelno >= logging.WARNING
+        or State.level < logging.INFO
+        or not logged_by_host(record.name, record.pathname)
+    )
 
 
 def _json_object(text: str) -> dict[str, Any] | None:

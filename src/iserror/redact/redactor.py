@@ -188,7 +188,9 @@ class Redactor:
                 if text == before or len(before) > _SHORT:
                     break
             return bounded(text)
-        except Exception:
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # a rule of the user's may raise anything
             return FAILED
 
     def _gates_of(self, profile: Profile, pii: bool) -> _Gates:
@@ -204,7 +206,9 @@ class Redactor:
         """Return `value` as plain JSON data with its secrets replaced. See `iserror.redact.redact`."""
         try:
             return _Walk(self, profile, pii).plain(value, 0, "")
-        except Exception:
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # a rule of the user's may raise anything
             return FAILED
 
 

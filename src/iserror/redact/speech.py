@@ -105,11 +105,11 @@ def safe_details(details: Mapping[str, object]) -> dict[str, Scalar]:
         if not isinstance(value, (bool, int, float, str, type(None))):
             continue
         if isinstance(value, Safe):
-            flat[safe_name(redact_text(str(key)))] = clean_line(value, 200)
+            flat[safe_name(redact_text(look(str, "", key)))] = clean_line(value, 200)
             continue
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**53:
-            value = str(value)[:64]
-        redacted = redact({str(key): value})
+            value = look(str, "", value)[:64]  # Python writes no number of more than 4,300 digits
+        redacted = redact({look(str, "", key): value})
         for name, item in redacted.items() if isinstance(redacted, dict) else ():
             flat[safe_name(name)] = clean_line(item, 200) if isinstance(item, str) else item
     return flat

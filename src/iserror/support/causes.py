@@ -29,8 +29,8 @@ TRACEBACK: Final[Callable[[BaseException], Any]] = vars(BaseException)["__traceb
 
 
 def text_of(exc: BaseException) -> str:
-    """Return `str(exc)`, or an empty text if that raises."""
-    return look(str, "", exc)
+    """Return `str(exc)` as a plain text, or an empty one if that raises."""
+    return str.__str__(look(str, "", exc))
 
 
 def origin(exc: BaseException) -> tuple[BaseException | None, str]:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 D = TypeVar("D")
 
+MAX_TOLD: Final = 1_000
+"""The most faults that stderr gets, in a process whose classes are made at run time."""
+
 ROOT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 """The folder of this package: a frame below it is ours."""
 
@@ -63,7 +66,10 @@ def shield(step: Callable[[Unpack[Ts]], T], otherwise: D, *args: Unpack[Ts]) -> 
     except BaseException as exc:
         if faults.raises:
             raise
-        faults.report(exc)
+        try:  # noqa: SIM105 - at the end of the stack there may be no room for another frame
+            faults.report(exc)
+        except Exception:  # noqa: S110 - it was the report that failed: there is nothing left to tell it to
+            pass
         return otherwise
 
 
@@ -85,7 +91,7 @@ class Faults:
     def __init__(self) -> None:
         self.listener: Callable[[Fault], object] | None = None
         """Writes the `guard_error` line. The log sets it; until then stderr has the fault alone."""
-        self._told: set[Fault] = set()
+        self._told: dict[Fault, object] = {}
         self._reporting: ContextVar[bool] = ContextVar("iserror_reporting_a_fault", default=False)
 
     def report(self, exc: BaseException) -> None:
@@ -94,8 +100,9 @@ class Faults:
         Never raises. A fault that comes up while another is being reported goes to stderr only.
         """
         fault = _fault(exc)
-        if fault not in self._told:
-            self._told.add(fault)
+        first = object()
+        # One atomic step: two threads that meet the same fault write one line.
+        if len(self._told) < MAX_TOLD and self._told.setdefault(fault, first) is first:
             look(_to_stderr, None, fault)
         if self.listener is None or self._reporting.get():
             return
@@ -106,16 +113,21 @@ class Faults:
             self._reporting.reset(token)
 
 
+# The slots themselves: a class or its metaclass may define properties of these names that raise or lie.
+_QUALNAME: Final[Callable[[type], str]] = vars(type)["__qualname__"].__get__
+_TRACEBACK: Final[Callable[[BaseException], Any]] = vars(BaseException)["__traceback__"].__get__
+
+
 def _fault(exc: BaseException) -> Fault:
     places: list[str] = []
-    tb = look(lambda: exc.__traceback__, None)
+    tb = _TRACEBACK(exc)
     while tb is not None and len(places) < 20:
         code = tb.tb_frame.f_code
         if code.co_filename.startswith(ROOT):
             place = code.co_filename[len(ROOT) :].replace(os.sep, "/")
             places.append(f"{place}:{tb.tb_lineno} in {code.co_name}")
         tb = tb.tb_next
-    return Fault(look(lambda: type(exc).__qualname__, "an exception"), tuple(places))
+    return Fault(_QUALNAME(type(exc)), tuple(places))
 
 
 def _to_stderr(fault: Fault) -> None:

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
+import os.path
+import re
 import sys
 import threading
 from collections.abc import Hashable, Iterator
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final
-
-from pydantic import ValidationError
 
 from iserror.support.causes import frames, module_of, raised_in
 from iserror.support.look import look
@@ -42,6 +42,8 @@ _TOOL_ERROR_MODULES: Final = (
     "mcp.server.mcpserver.exceptions",
     "fastmcp.exceptions",
 )
+TOOL_ERROR_NAMES: Final = frozenset(f"{module}.ToolError" for module in _TOOL_ERROR_MODULES)
+"""The full names of the hosts' `ToolError` classes."""
 _VALIDATORS: Final = ("mcp.server.", "mcp_types.", "fastmcp.tools.", "fastmcp.utilities.async_utils")
 _ON_PURPOSE: Final = ("fastmcp.server.middleware", "fastmcp.server.tasks")
 
@@ -58,13 +60,19 @@ def host_tool_errors() -> tuple[type[Exception], ...]:
 
 def is_protocol_error(kind: type) -> bool:
     """Return True for an SDK's protocol error class (`McpError`, `MCPError`)."""
+    return look(_is_protocol_error, False, kind)
+
+
+def _is_protocol_error(kind: type) -> bool:
     return any(c.__name__ in ("McpError", "MCPError") and package_of(c.__module__) == "mcp" for c in kind.__mro__)
 
 
 def protocol_error_data(exc: BaseException) -> tuple[int, str, Any] | None:
     """Return code, message and data of an SDK's protocol error; None for any other exception."""
-    if not is_protocol_error(type(exc)):
-        return None
+    return look(_contents, None, exc) if is_protocol_error(type(exc)) else None
+
+
+def _contents(exc: BaseException) -> tuple[int, str, Any]:
     error = getattr(exc, "error", None)
     code = getattr(error, "code", None)
     if isinstance(code, bool) or not isinstance(code, int):
@@ -106,7 +114,9 @@ def raised_below(exc: BaseException, function: str) -> bool:
 
 def validated_by_host(exc: BaseException) -> bool:
     """Return True if this is pydantic's error for a validation that the host asked for, not the tool's own code."""
-    if not isinstance(exc, ValidationError):
+    # Never imported for this: without pydantic loaded, nothing has validated anything.
+    error = getattr(sys.modules.get("pydantic_core"), "ValidationError", None)
+    if error is None or not issubclass(type(exc), error):  # not isinstance(): an object may lie about its class
         return False
     caller = ""
     for module in map(module_of, frames(exc)):
@@ -208,6 +218,29 @@ def loaded_result(dumped: dict[str, Any], blocks: Any) -> Any:
         return import_module("mcp.types").CallToolResult.model_validate(parts)
     parts["content"] = blocks(parts["content"])
     return import_module("fastmcp.tools.base").ToolResult(**parts)
+
+
+# --- a server ------------------------------------------------------------------------------------------------
+
+_UNNAMED: Final = re.compile(r"(FastMCP)-[0-9a-f]{4}\Z")
+_LOGGING: Final = (*HOSTS, "uvicorn")
+
+
+def stable_name(server: str) -> str:
+    """Return a server's name; of one without a name, what is equal in each process (fastmcp makes up digits)."""
+    return _UNNAMED.sub(r"\1", server)
+
+
+def logged_by_host(logger: str, file: str) -> bool:
+    """Return True for a record of a host or its HTTP server, which note every request.
+
+    Args:
+        logger: The name of the logger.
+        file: The path of the file that logged.
+    """
+    top = package_of(logger).lower()
+    folders = getattr(sys.modules.get(top), "__path__", ()) if top in _LOGGING else ()
+    return any(file.startswith(os.path.join(folder, "")) for folder in folders)
 
 
 # --- what a host injects, and who calls ----------------------------------------------------------------------

@@ -8,16 +8,11 @@ import re
 from typing import Final
 
 from iserror.logs.read.values import MAX_TEXT
+from iserror.support.sdk import TOOL_ERROR_NAMES
 
 SEVERAL: Final = "(several types in a group)"
 
-HOST_ERRORS: Final = frozenset(
-    {
-        "mcp.server.fastmcp.exceptions.ToolError",
-        "mcp.server.mcpserver.exceptions.ToolError",
-        "fastmcp.exceptions.ToolError",
-    }
-)
+HOST_ERRORS: Final = TOOL_ERROR_NAMES
 """What hosts raise for another server's crash: the map is asked for the exception that led to it."""
 _NO_EXCEPTIONS: Final = frozenset({"asyncio.exceptions.CancelledError", "asyncio.CancelledError", "trio.Cancelled"})
 """These don't come from `Exception`: no map is asked for them."""
