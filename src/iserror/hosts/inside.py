@@ -12,12 +12,12 @@ from importlib import import_module
 from typing import Any, Final
 
 from iserror.support.look import look
-from iserror.support.sdk import TOOL_FUNCTION, is_the_hosts, parent_of
+from iserror.support.sdk import HOSTS, TOOL_FUNCTION, is_the_hosts, parent_of
 
 TOOL_RUN: Final = "run"
 """The method of a tool object that a host calls."""
 
-PACKAGES: Final = frozenset({"mcp", "mcp_types", "fastmcp"})
+PACKAGES: Final = frozenset({*HOSTS, "mcp_types"})
 """The packages of the SDKs and hosts."""
 
 
