@@ -20,12 +20,12 @@ from pydantic import Field, ValidationError
 from iserror import ErrorMap, Redactor, ToolErrors, ToolFailure, configure_logging, configure_redaction, redact_text
 from iserror.check import audit
 from iserror.check.checks.arguments import fitting
+from iserror.check.connection import GoneError
 from iserror.check.memory import Memory, memory
-from iserror.check.notes import Options
+from iserror.check.notes import CheckOptions
 from iserror.check.plants import Plants
 from iserror.check.session import Session
 from iserror.check.target import Target
-from iserror.check.wire import GoneError
 from iserror.cli import run as cli
 from iserror.errors import problem, resolve
 from iserror.errors.failure import Failure
@@ -68,7 +68,7 @@ def _no_body_runs() -> Iterator[None]:
 def inject(server: Any, *calls: tuple[str, dict[str, Any]], steps: Callable[[str], None] = lambda step: None) -> Any:
     """Check a server object, and give what was found."""
     target = Target("memory", "server", lambda _: memory(server), server)
-    return audit.check(target, Options(20, calls, inject=True), steps)
+    return audit.check(target, CheckOptions(20, calls, inject=True), steps)
 
 
 def keys(done: Any) -> set[tuple[str, str]]:
@@ -108,8 +108,8 @@ def test_an_attached_guard(lines: Lines, tmp_path: Path, monkeypatch: pytest.Mon
     assert tried == {tool: {*ALWAYS, *mapped, OUTPUT} for tool in ("read", "plain", "bare", "month")}
     on_loop = "a cancellation, since the host runs it on its event loop"
     assert set(done.skipped) - {on_loop} == {
-        "no_such_package.Error, which cannot be imported",
-        f"{module}.Unmade, of which no instance can be made",
+        "no_such_package.Error, since it can't be imported",
+        f"{module}.Unmade, since it can't be constructed",
     }
 
     assert chain.State.file is sink
@@ -140,7 +140,7 @@ def test_tool_objects_of_any_class() -> None:
     """Mounted, renamed and transformed tools, and classes with a run method of their own, pass; a proxy is left out."""
     done = inject(tool_objects())
     assert done.found == {}
-    left_out = done.skipped.get("fault injection, since its body cannot be replaced (a proxy, or made for each call)")
+    left_out = done.skipped.get("fault injection, since its body can't be replaced (a proxy, or made for each call)")
     assert left_out == (["own_dispatch", "far_behind"] if IS_FASTMCP else None)
 
 
@@ -150,7 +150,7 @@ def test_a_tool_that_is_made_for_each_call() -> None:
     server = tool_objects()
     server.anew = True
     done = inject(server)
-    (left_out,) = (tools for why, tools in done.skipped.items() if "cannot be replaced" in why)
+    (left_out,) = (tools for why, tools in done.skipped.items() if "can't be replaced" in why)
     assert left_out == ["derived"]
 
 
@@ -168,7 +168,7 @@ def test_arguments_that_no_schema_gives() -> None:
     steps: list[str] = []
     done = inject(server, ("odd", {"code": "Q7xyz"}), ("gone", {}), steps=steps.append)
     assert (done.found, sum("odd, " in step for step in steps)) == ({}, len(ALWAYS) + 1)
-    assert done.skipped["the call that was asked for, since there is no such tool"] == ["gone"]
+    assert done.skipped["the call that you asked for, since there is no such tool"] == ["gone"]
     refused = inject(server, ("odd", {"code": 7}))
     assert [why.partition(" (")[0] for why in refused.skipped] == [
         "fault injection, since a call ended before its body"
@@ -340,7 +340,7 @@ def test_a_map_that_vouches_for_what_an_exception_holds() -> None:
     where = f"{injected_server.__name__}.NotFound"
     assert (finding.check, finding.where) == ("inject.leak", where)
     assert finding.seen.startswith("password of a DSN, bearer token, ")
-    assert finding.seen.endswith(" in the answer (the map calls item_id safe)")
+    assert finding.seen.endswith(" in the answer (the map marks item_id as safe)")
 
 
 def test_a_redactor_without_rules() -> None:
@@ -370,11 +370,11 @@ def test_a_map_of_special_classes() -> None:
     done = inject(small(errors))
     assert done.found == {}
     module, name = ProtocolError.__module__, ProtocolError.__qualname__
-    special = "which the map is asked about only where an SDK raised it"
+    special = "since its entry applies only if an SDK raised it"
     assert set(done.skipped) == {
-        "pydantic_core._pydantic_core.ValidationError, of which no instance can be made",
+        "pydantic_core._pydantic_core.ValidationError, since it can't be constructed",
         f"{module}.{name}, {special}",
-        f"iserror.errors.failure.ToolFailure, {special}",
+        f"iserror.ToolFailure, {special}",
     }
 
 

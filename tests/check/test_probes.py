@@ -16,9 +16,9 @@ import pytest
 
 from iserror.check import audit
 from iserror.check.finding import UNPROBED
-from iserror.check.notes import Audit, Options
+from iserror.check.notes import Audit, CheckOptions
 from iserror.check.target import parse
-from tests.check.test_check import run
+from tests.check.test_check import process
 from tests.helpers.hosts import IS_FASTMCP, ROOT, free_port, serving_http
 
 pytestmark = pytest.mark.host
@@ -28,23 +28,21 @@ LISTED = ROOT / "tests" / "servers" / "listed_server.py"
 
 
 @contextlib.contextmanager
-def targets(transport: str, factory: str, env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def targets(transport: str, factory: str) -> Iterator[list[str]]:
     """Serve a factory over a transport: the command line's end that names it."""
     if transport == "memory":
         yield [f"{SERVER}:{factory}"]
     elif transport == "stdio":
         yield ["--", sys.executable, str(SERVER), factory]
     else:
-        for name, value in env.items():
-            monkeypatch.setenv(name, value)
         port = free_port()
         with serving_http("tests/servers/probed_server.py", port, factory):
             yield [f"http://127.0.0.1:{port}/mcp"]
 
 
-def check(env: dict[str, str], *arguments: str) -> dict[str, Any]:
+def check(*arguments: str) -> dict[str, Any]:
     """Run the command and read its JSON."""
-    done = run("--json", "--timeout", "20", *arguments, env=env)
+    done = process("--json", "--timeout", "20", *arguments)
     assert done.returncode in (0, 1), done.stderr
     document = json.loads(done.stdout)
     assert isinstance(document, dict)
@@ -61,24 +59,24 @@ of_an_sdk = pytest.mark.skipif(IS_FASTMCP, reason="its transports are the SDK's,
 def test_functions_that_coerce(transport: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A function that takes what its schema forbids runs only if it is annotated as read-only, or named."""
     runs = tmp_path / "runs"
-    env = {"PROBE_RUNS": str(runs)}
+    monkeypatch.setenv("PROBE_RUNS", str(runs))
 
     def ran() -> set[str]:
         names = set(runs.read_text().split())
         runs.unlink()
         return names
 
-    with targets(transport, "plain", env, monkeypatch) as target:
-        document = check(env, *target)
+    with targets(transport, "plain") as target:
+        document = check(*target)
         assert ran() == {"read"}
         assert sorted(document["not_checked"][UNPROBED]) == ["book", "pay", "refund"]
         assert document["not_probed"] == 3
         if transport != "memory":  # What was read came over the wire, and a check over stdio starts six processes.
             return
-        document = check(env, "--probe", "pay", *target)
+        document = check("--probe", "pay", *target)
         assert ran() == {"read", "pay"}
         assert sorted(document["not_checked"][UNPROBED]) == ["book", "refund"]
-        document = check(env, "--probe-all", *target)
+        document = check("--probe-all", *target)
         assert ran() == {"read", "pay", "refund", "book"}
         assert (document["not_probed"], UNPROBED in document["not_checked"]) == (0, False)
 
@@ -123,19 +121,19 @@ def upstream() -> Iterator[tuple[str, Counter[str]]]:
 def test_an_openapi_document(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service that refuses bad requests gets none from a plain check, except from the tool annotated as read-only."""
     with upstream() as (url, seen):
-        env = {"PROBE_UPSTREAM": url}
-        with targets(transport, "openapi", env, monkeypatch) as target:
-            document = check(env, *target)
+        monkeypatch.setenv("PROBE_UPSTREAM", url)
+        with targets(transport, "openapi") as target:
+            document = check(*target)
             assert set(seen) == {"GET /orders"}
             unprobed = sorted(document["not_checked"][UNPROBED])
             assert unprobed == ["change_order", "delete_order", "order", "start_export", "start_job"]
             if transport != "memory":
                 return
             seen.clear()
-            check(env, "--probe", "order", *target)
+            check("--probe", "order", *target)
             assert set(seen) == {"GET /orders", "POST /orders"}
             seen.clear()
-            check(env, "--probe-all", *target)
+            check("--probe-all", *target)
             written = {"POST /orders", "PUT /orders", "DELETE /orders", "POST /jobs"}
             assert set(seen) == {"GET /orders", "GET /exports"} | written
 
@@ -186,7 +184,7 @@ LISTS: dict[str, tuple[dict[str, Any], set[tuple[str, str]]]] = {
 }
 
 
-def called(lists: dict[str, Any], calls: Path, options: Options, *answer: str) -> tuple[Audit, list[Any]]:
+def called(lists: dict[str, Any], calls: Path, options: CheckOptions, *answer: str) -> tuple[Audit, list[Any]]:
     """Check such a server: what was found, and the revision and name of each call."""
     command = [sys.executable, str(LISTED), json.dumps(lists), str(calls), *answer]
     done = audit.check(parse(None, command), options)
@@ -197,7 +195,7 @@ def called(lists: dict[str, Any], calls: Path, options: Options, *answer: str) -
 def test_what_a_server_lists(name: str, tmp_path: Path) -> None:
     """Only `readOnlyHint: true`, of a tool whose name is listed once, in the revision's own list, allows a call."""
     lists, expected = LISTS[name]
-    done, calls = called(lists, tmp_path / "calls", Options(20))
+    done, calls = called(lists, tmp_path / "calls", CheckOptions(20))
     listed = {item["name"] for pages in lists.values() for page in pages for item in page if "name" in item}
     assert {(version, tool) for version, tool in calls if tool in listed} == expected
     assert {version for version, _ in calls} >= {FIRST, *OTHERS}  # the other calls did come
@@ -210,13 +208,13 @@ def test_read_only_calls_no_tool_that_is_listed_twice(tmp_path: Path) -> None:
     without = {"type": "object", "properties": {}}
     lists = {"*": [[tool("a", READS, inputSchema=without), tool("a", inputSchema=without), tool("b", READS)]]}
     lists["*"][0].append(tool("c", READS, inputSchema=without))
-    _, calls = called(lists, tmp_path / "calls", Options(20, read_only=True))
+    _, calls = called(lists, tmp_path / "calls", CheckOptions(20, read_only=True))
     assert {name for _, name in calls} & {"a", "b", "c"} == {"b", "c"}
 
 
 def test_a_server_that_runs_unknown_tools(tmp_path: Path) -> None:
     """A server that answers a call of an unknown tool with a success gets no other call that names no listed tool."""
-    done, calls = called({"*": [[tool("a")]]}, tmp_path / "calls", Options(20), "done")
+    done, calls = called({"*": [[tool("a")]]}, tmp_path / "calls", CheckOptions(20), "done")
     assert calls == [(FIRST, "iserror_check_no_such_tool")]
     (finding,) = done.found.values()
     assert (finding.check, finding.revisions) == ("channels.unknown_tool", (FIRST,))
@@ -233,6 +231,6 @@ def test_a_server_that_runs_unknown_tools(tmp_path: Path) -> None:
 def test_a_probe_of_no_tool(listed: str, tmp_path: Path) -> None:
     """A name in `--probe` that no revision lists is reported."""
     lists = {FIRST: [[tool("a")]], "*": [[tool("b")]]}
-    done, calls = called(lists, tmp_path / "calls", Options(20, probe=(listed, "c")))
-    assert done.skipped["the probe that was asked for, since there is no such tool"] == ["c"]
+    done, calls = called(lists, tmp_path / "calls", CheckOptions(20, probe=(listed, "c")))
+    assert done.skipped["the probe that you asked for, since there is no such tool"] == ["c"]
     assert {version for version, name in calls if name == listed} == ({FIRST} if listed == "a" else set(OTHERS))

@@ -17,10 +17,10 @@ import pytest
 
 from iserror.check import audit, baseline, output
 from iserror.check.checks.arguments import broken
+from iserror.check.connection import CannotRunError, safe_url
 from iserror.check.finding import CHECKS, UNPROBED, Finding
-from iserror.check.notes import Audit, Options
+from iserror.check.notes import Audit, CheckOptions
 from iserror.check.target import parse
-from iserror.check.wire import CannotRunError, safe_url
 from iserror.cli import run as cli
 from tests.check.test_check import SERVER
 from tests.helpers.hosts import ROOT
@@ -46,7 +46,7 @@ def test_a_server_that_ends_in_a_call() -> None:
     """A tool that ends the process is a finding with its exit code and last words, and what is behind it is checked."""
     calls = (("do", {"n": 1}), ("do", {"n": 2}))
     steps: list[str] = []
-    done = audit.check(parse(None, [sys.executable, BAD, "die"]), Options(20, calls), steps.append)
+    done = audit.check(parse(None, [sys.executable, BAD, "die"]), CheckOptions(20, calls), steps.append)
     (finding,) = done.found.values()
     assert finding.seen == "call: exit code 3; the last line on stderr: 'giving up: [redacted:openai_key]'"
     assert [step for step in steps if step.startswith("2025-11-25")][-5:] == [
@@ -100,7 +100,7 @@ def test_bad_servers(mode: str, tmp_path: Path) -> None:
     target = parse(None, [sys.executable, BAD, mode, str(pids)])
     # The servers that hang cost their time for each revision.
     slow = mode in ("hang", "silent", "garbage")
-    done = audit.check(target, Options(timeout=2 if slow else 20, calls=(("do", {"n": 1}),), probe_all=True))
+    done = audit.check(target, CheckOptions(timeout=2 if slow else 20, calls=(("do", {"n": 1}),), probe_all=True))
     if mode == "eager":  # it is called before it was initialised, and refuses by luck
         assert set(done.found) == set()
         return
@@ -125,7 +125,7 @@ def _runs(pid: int) -> bool:
 def test_a_server_that_hangs_in_every_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     """After some broken connections the rest is left out, and that is said."""
     monkeypatch.setattr(audit, "MAX_BROKEN", 2)
-    done = audit.check(parse(None, [sys.executable, BAD, "stuck"]), Options(timeout=2, probe_all=True))
+    done = audit.check(parse(None, [sys.executable, BAD, "stuck"]), CheckOptions(timeout=2, probe_all=True))
     assert {key[:2] for key in done.found} == {("session.timeout", "do0"), ("session.timeout", "do1")}
     assert done.skipped == {"the rest, since 2 connections broke": ["from 2025-11-25 on"]}
 
@@ -159,17 +159,17 @@ def test_what_nobody_thought_of(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(audit.results, "check", fails)
     target = parse(None, [sys.executable, BAD, "polite"])
-    done = audit.check(target, Options(timeout=20, calls=(("do", {"n": 1}),)))
+    done = audit.check(target, CheckOptions(timeout=20, calls=(("do", {"n": 1}),)))
     assert set(done.found) == {("channels.broken_answer", "do", ""), ("channels.malformed_json", "", "")}
     assert SECRET not in repr(done)
 
 
 def test_a_server_that_does_not_validate() -> None:
     """Once a server has shown that it does not refuse arguments, it is sent no more of them, in no revision."""
-    done = audit.check(parse(None, [sys.executable, BAD, "credulous"]), Options(timeout=20, probe=("do",)))
+    done = audit.check(parse(None, [sys.executable, BAD, "credulous"]), CheckOptions(timeout=20, probe=("do",)))
     (finding,) = done.found.values()
     assert (finding.seen, len(finding.revisions)) == ("required arguments missing: a success, 'done'", 1)
-    assert done.skipped == {"arguments, since this server does not validate them": ["do"]}
+    assert done.skipped == {"arguments, since this server doesn't validate them": ["do"]}
 
 
 # --- arguments -----------------------------------------------------------------------------------------------
@@ -228,10 +228,10 @@ def test_a_rule_alone_is_not_relied_on() -> None:
 # --- targets -------------------------------------------------------------------------------------------------
 
 CANNOT_RUN = {
-    "nowhere": "'nowhere' is no target: use -- COMMAND, an http(s):// URL, module:object or file.py:object",
+    "nowhere": "'nowhere' is not a target: use -- COMMAND, an http(s):// URL, module:object or file.py:object",
     "no_such_module:x": "no_such_module cannot be imported: ModuleNotFoundError: No module named 'no_such_module'",
     f"{SERVER}:nothing": f"{SERVER} has no 'nothing'",
-    f"{SERVER}:not_a_server": f"{SERVER}:not_a_server is no server and makes none, but a int: supported are mcp 1.x",
+    f"{SERVER}:not_a_server": f"{SERVER}:not_a_server is of type int: name a server or a function that makes one",
     f"{SERVER}:Row": f"{SERVER}:Row cannot make a server: ValidationError: ",
     f"{SERVER}:fails": f"{SERVER}:fails cannot make a server: RuntimeError: cannot connect to postgres",
     "http://127.0.0.1:1/mcp": "cannot reach http://127.0.0.1:1/mcp: ConnectError",
@@ -254,7 +254,7 @@ MISUSE = {
     ("--", "no-such-command-here"): "cannot start 'no-such-command-here': No such file or directory",
     ("--json", "--format", "sarif", "a:b"): "give --json or --format, not both",
     ("--baseline", "/nowhere/x", "a:b"): "No such file or directory",
-    ("--baseline", str(SERVER), "a:b"): "is no baseline: write one with --write-baseline",
+    ("--baseline", str(SERVER), "a:b"): "is not a baseline: write one with --write-baseline",
     ("--call", "x", "a:b"): "give a tool and its arguments as a JSON object",
     ("--inject", "--probe", "x", "a:b"): "give --inject or --probe, not both",
     ("--inject", "--probe-all", "a:b"): "give --inject or --probe, not both",
@@ -309,8 +309,41 @@ def test_baseline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert baseline.read(path) == {("channels.unknown_method", "", "")}
 
 
+def test_a_baseline_keeps_what_was_not_probed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Writing a baseline again drops no finding of a tool that got no bad arguments, in either of the older files."""
+    path, other = tmp_path / "known.json", tmp_path / "other.json"
+    target = ("--json", "--", sys.executable, BAD, "vague")
+    echo, leak = ("arguments.echo", "do", ""), ("leaks.secret", "do", "")
+    shown, gone, removed = (
+        ("channels.unknown_method", "", ""),
+        ("results.empty_text", "do", ""),
+        ("leaks.secret", "x", ""),
+    )
+    baseline.write(path, [Finding(check, "", tool) for check, tool, _ in (echo, gone, removed)])
+    baseline.write(other, [Finding("leaks.secret", "", "do")])
+    code, _, stderr = main(capsys, "--baseline", str(other), "--write-baseline", str(path), *target)
+    assert (code, baseline.read(path)) == (0, {shown, echo, leak})
+    assert stderr == f"iserror: 1 finding written to {path}; 2 kept from before, not probed now\n"
+    code, _, stderr = main(capsys, "--probe", "do", "--write-baseline", str(path), *target)
+    assert (code, stderr) == (0, f"iserror: 1 finding written to {path}\n")
+    assert baseline.read(path) == {shown}
+
+
+def test_a_baseline_replaces_no_other_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that isn't a baseline stays as it is, and no check runs. An empty file may be filled."""
+    path = tmp_path / "server.py"
+    path.write_text("mcp = 1\n")
+    target = ("--json", "--", sys.executable, BAD, "vague")
+    code, stdout, stderr = main(capsys, "--write-baseline", str(path), *target)
+    assert (code, stdout, path.read_text()) == (2, "", "mcp = 1\n")
+    assert "is not a baseline" in stderr
+    path.write_text("")
+    code, *_ = main(capsys, "--write-baseline", str(path), *target)
+    assert (code, len(baseline.read(path))) == (0, 1)
+
+
 HOSTILE = "[red]\x1b[31m::error::%0A, x\u202e"
-OUTCOME = output.Outcome(
+OUTCOME = output.FinishedCheck(
     "server.py:app",
     "server.py",
     ["2025-11-25", "2025-06-18"],

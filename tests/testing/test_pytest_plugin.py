@@ -111,7 +111,7 @@ def test_a_bare_server(suite: Any, pytester: pytest.Pytester) -> None:
         [
             "*_ served:bare arguments.echo _*",
             "pay: an undeclared argument: the result repeats the value that was sent",
-            "Name the field and the broken rule, never the value; *",
+            "Name the field and the broken rule, never the value. *",
             "https://modelcontextprotocol.io/specification/*",
         ]
     )
@@ -165,8 +165,8 @@ def test_a_call_of_no_tool(suite: Any) -> None:
     done.stdout.fnmatch_lines(
         [
             "*= iserror: not checked =*",
-            "served:guarded: the call that was asked for, since there is no such tool: refund",
-            "served:factory: the call that was asked for, since there is no such tool: refund",
+            "served:guarded: the call that you asked for, since there is no such tool: refund",
+            "served:factory: the call that you asked for, since there is no such tool: refund",
         ]
     )
 
@@ -176,7 +176,7 @@ def test_a_call_of_no_tool(suite: Any) -> None:
     [
         ("nowhere:mcp", "nowhere cannot be imported: ModuleNotFoundError: *"),
         ("served:fails", "served:fails cannot make a server: RuntimeError: cannot connect to *"),
-        ("served", "'served' is no target: *"),
+        ("served", "'served' is not a target: *"),
         ("https://example.test/mcp", "https://example.test/mcp is not in memory: use module:object or file.py:object"),
     ],
 )
@@ -244,7 +244,7 @@ def test_under_xdist(suite: Any, pytester: pytest.Pytester) -> None:
     servers = 'iserror_servers = ["served:guarded", "served.py:bare"]'
     done = suite(f"{servers}\niserror_calls = ['refund={{}}']", "-n", "2", "--dist", "loadscope", "-m", "iserror")
     assert runs(pytester) == ["imported"] * 2
-    done.stdout.fnmatch_lines(["*= iserror: not checked =*", "served*: the call that was asked for, *: refund"])
+    done.stdout.fnmatch_lines(["*= iserror: not checked =*", "served*: the call that you asked for, *: refund"])
     assert "INTERNALERROR" not in done.stdout.str()
 
 

@@ -1,4 +1,4 @@
-"""`iserror check`: a server's tool errors, proved against the contract by a client that knows no manners.
+"""`iserror check`: audit a server's tool errors with a client that also sends malformed messages.
 
-Not imported by `iserror` itself. Tables, SARIF and JUnit need the extra `iserror[check]`.
+`import iserror` doesn't load this package. Tables, SARIF and JUnit need the optional dependencies `iserror[check]`.
 """

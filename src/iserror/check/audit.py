@@ -1,4 +1,4 @@
-"""A whole check: each protocol revision in turn, step by step, with a new connection where one broke."""
+"""A whole check: each protocol revision in turn, step by step, with a new connection if one breaks."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ import anyio
 
 from iserror.check.checks import arguments, channels, coverage, leaks, results
 from iserror.check.checks.inject import Injection
-from iserror.check.notes import Audit, Options
-from iserror.check.session import Answer, NotSpokenError, Session, Step, revisions
+from iserror.check.connection import CannotRunError, Connection, GoneError
+from iserror.check.notes import Audit, CheckOptions
+from iserror.check.session import Answer, NotSpokenError, Session, Step
 from iserror.check.target import Target, quiet
-from iserror.check.wire import CannotRunError, GoneError, Wire
+from iserror.hosts.inside import protocol_revisions
 from iserror.support.jsonrpc import STATELESS_REVISION
 
 MAX_BROKEN: Final = 10
-"""Connections that may break; a server that hangs in every tool would cost hours."""
+"""How many connections may break. A server that hangs in every tool would take hours."""
+
+Plan: TypeAlias = Callable[[Session, CheckOptions, Audit], Awaitable[list[Step]]]
+"""Makes the steps for a revision."""
 
 
-Plan: TypeAlias = Callable[[Session, Options, Audit], Awaitable[list[Step]]]
-"""What to do in a revision."""
-
-
-def check(target: Target, options: Options, progress: Callable[[str], None] = lambda text: None) -> Audit:
+def check(target: Target, options: CheckOptions, progress: Callable[[str], None] = lambda text: None) -> Audit:
     """Check a server.
 
     Args:
         target: The server.
-        options: What to do besides.
+        options: What to do beyond the checks that run no tool.
         progress: Called with one line before each step.
 
     Raises:
-        CannotRunError: The server cannot be started or reached, or speaks none of the client library's revisions; or
-            faults are to be injected, and it is not in memory or has no guard.
+        CannotRunError: If the server can't be started or reached, or supports none of the installed SDK's revisions.
+            With `options.inject`, also if the server isn't in memory or has no guard.
     """
     audit = Audit()
     plan: Plan = partial(_plan, target)
@@ -55,7 +55,7 @@ def check(target: Target, options: Options, progress: Callable[[str], None] = la
             if target.kind == "memory":
                 logging.disable()
             anyio.run(_check, target, options, audit, progress, plan)
-    except asyncio.CancelledError:  # of an interrupt, on Python 3.10
+    except asyncio.CancelledError:  # Python 3.10 turns Ctrl+C into this.
         raise KeyboardInterrupt from None
     finally:
         logging.disable(disabled)
@@ -63,18 +63,21 @@ def check(target: Target, options: Options, progress: Callable[[str], None] = la
         if name not in audit.names:
             audit.skip(arguments.NO_SUCH_PROBE, name)
     if not audit.revisions and not audit.found:
-        raise CannotRunError(f"{target.name} speaks none of the revisions {', '.join(revisions())}: no MCP server")
+        known = ", ".join(protocol_revisions())
+        raise CannotRunError(f"{target.name} supports none of these revisions: {known}. Is it an MCP server?")
     return audit
 
 
-async def _check(target: Target, options: Options, audit: Audit, progress: Callable[[str], None], plan: Plan) -> None:
+async def _check(
+    target: Target, options: CheckOptions, audit: Audit, progress: Callable[[str], None], plan: Plan
+) -> None:
     before = False
-    for revision in revisions():
+    for revision in protocol_revisions():
         audit.revision = revision
         known = len(audit.revisions)
         if not await _check_revision(target, options, audit, progress, plan, revision):
             break
-        if options.inject and audit.revisions:  # what becomes of a failure does not depend on the revision
+        if options.inject and audit.revisions:  # Failures don't depend on the revision.
             break
         if len(audit.revisions) > known and not before and audit.revision < STATELESS_REVISION:
             before = True
@@ -82,26 +85,26 @@ async def _check(target: Target, options: Options, audit: Audit, progress: Calla
 
 
 async def _check_revision(
-    target: Target, options: Options, audit: Audit, progress: Callable[[str], None], plan: Plan, revision: str
+    target: Target, options: CheckOptions, audit: Audit, progress: Callable[[str], None], plan: Plan, revision: str
 ) -> bool:
-    """Check one revision; False if there is no use in trying another."""
+    """Check one revision. Return False if the check should end."""
     steps: deque[Step] | None = None
     while steps is None or steps:
         label, tool = "initialize" if revision < STATELESS_REVISION else "server/discover", ""
         opened = False
-        async with target.connect(options.timeout) as wire:
-            # Nothing leaves this block as an exception: the task group behind it would make a group of it.
+        async with target.connect(options.timeout) as connection:
+            # No exception may leave this block: the task group behind it would wrap it in a group.
             try:
                 progress(f"{revision}: {label}")
-                session = Session(wire, revision, options.timeout)
+                session = Session(connection, revision, options.timeout)
                 first = await session.open()
                 opened = True
                 if steps is None:
                     if session.revision in audit.revisions:
-                        return True  # it answers with another revision than it is asked for
+                        return True  # The server chose a revision that is already checked.
                     audit.revision = session.revision
                     audit.revisions.append(session.revision)
-                    leaks.look(audit, first, "")
+                    leaks.note_leaks(audit, first, "")
                     label = "tools/list"
                     steps = deque(await plan(session, options, audit))
                 while steps:
@@ -111,8 +114,10 @@ async def _check_revision(
                     try:
                         await step.run(session)
                     except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as exc:
-                        # Of data that nobody would think of: whatever a server sends ends no check.
-                        audit.add("channels.broken_answer", f"{label}: it cannot be read ({type(exc).__name__})", tool)
+                        # Unexpected data from a server must not end the check.
+                        audit.add(
+                            "channels.broken_answer", f"{label}: the answer can't be read ({type(exc).__name__})", tool
+                        )
             except NotSpokenError:
                 return True
             except GoneError as gone:
@@ -127,32 +132,32 @@ async def _check_revision(
                     audit.skip(f"the rest, since {MAX_BROKEN} connections broke", f"from {session.revision} on")
                     return False
             finally:
-                _look_at(wire, audit)
+                _note_streams(connection, audit)
     return True
 
 
-async def _check_before(target: Target, options: Options, audit: Audit) -> None:
-    """A call that comes before initialization, on a connection of its own."""
-    async with target.connect(options.timeout) as wire:
+async def _check_before(target: Target, options: CheckOptions, audit: Audit) -> None:
+    """Call a tool before initialization, on a new connection."""
+    async with target.connect(options.timeout) as connection:
         try:
-            await channels.before_initialize(audit, Session(wire, audit.revision, options.timeout))
+            await channels.before_initialize(audit, Session(connection, audit.revision, options.timeout))
         except GoneError as gone:
             label = "a call before initialization"
             audit.add(f"session.{gone.reason}", f"{label}: {gone.seen}", "", label)
 
 
-def _look_at(wire: Wire, audit: Audit) -> None:
-    if wire.name == "stdio" and wire.noise:
-        more = f" ({len(wire.noise)} lines in all)" if len(wire.noise) > 1 else ""
-        audit.add("stdout.noise", f"a line of {wire.noise[0]}{more}")
-    for notice in wire.notices:
-        leaks.look(audit, Answer(notice), "")
+def _note_streams(connection: Connection, audit: Audit) -> None:
+    if connection.name == "stdio" and connection.noise:
+        more = f" ({len(connection.noise)} lines in all)" if len(connection.noise) > 1 else ""
+        audit.add("stdout.noise", f"a line of {connection.noise[0]}{more}")
+    for notice in connection.notices:
+        leaks.note_leaks(audit, Answer(notice), "")
 
 
 async def _tools(session: Session, audit: Audit) -> list[dict[str, Any]]:
     tools, answers, wrong = await session.list_tools()
     for answer in answers:
-        leaks.look(audit, answer, "")
+        leaks.note_leaks(audit, answer, "")
     if wrong:
         audit.add("session.tools_list", f"tools/list: {wrong}")
     audit.tools = max(audit.tools, len(tools))
@@ -160,22 +165,22 @@ async def _tools(session: Session, audit: Audit) -> list[dict[str, Any]]:
     return tools
 
 
-async def _plan_injection(injection: Injection, session: Session, options: Options, audit: Audit) -> list[Step]:
-    """The faults to inject into each tool."""
+async def _plan_injection(injection: Injection, session: Session, options: CheckOptions, audit: Audit) -> list[Step]:
+    """Return the steps that inject faults into each tool."""
     return await injection.steps(session, audit, await _tools(session, audit))
 
 
-async def _plan(target: Target, session: Session, options: Options, audit: Audit) -> list[Step]:
-    """What to do in this revision. Whatever may end the connection comes last."""
+async def _plan(target: Target, session: Session, options: CheckOptions, audit: Audit) -> list[Step]:
+    """Return the steps for this revision. Steps that may end the connection come last."""
     tools = await _tools(session, audit)
     steps = [Step(label, "", partial(run, audit)) for label, run in channels.STEPS]
-    # A server that does not validate shows it where that does least harm.
+    # Read-only tools come first: if the server doesn't validate arguments, it shows where that does least harm.
     for tool in sorted(tools, key=lambda tool: not arguments.is_read_only(tool)):
         run = partial(arguments.check, audit, tool=tool, options=options)
         steps.append(Step("arguments that do not fit", tool["name"], run))
     if target.kind == "memory" and len(audit.revisions) == 1:
         steps.append(Step("coverage", "", partial(coverage.check, audit, target.server)))
-    if len(audit.revisions) == 1:  # a tool body runs once, in the newest revision, not once for each
+    if len(audit.revisions) == 1:  # A tool body runs once, in the newest revision.
         for called, given in results.to_call(audit, tools, options.calls, options.read_only):
             steps.append(Step("call", called["name"], partial(results.check, audit, tool=called, arguments=given)))
     steps.append(Step("malformed JSON", "", partial(channels.malformed_json, audit)))

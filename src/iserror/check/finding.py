@@ -1,6 +1,6 @@
-"""What a check looks for, why, and what it found.
+"""The checks with their reasons, and what a check found.
 
-`CHECKS` is the one table: the documentation's and the rules of SARIF come from it.
+The table in the documentation and the rules in SARIF are copies of `CHECKS`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Severity: TypeAlias = Literal["error", "warning"]
 UNPROBED: Final = (
     "arguments, since the tool isn't annotated readOnlyHint and might run: probe it with --probe TOOL or --probe-all"
 )
-"""Why a tool got no bad arguments: a server that doesn't validate them would run it."""
+"""Why a tool got no bad arguments: a server that doesn't validate them would run the tool."""
 
 SPECIFICATION: Final = "https://modelcontextprotocol.io/specification/"
 _TOOLS: Final = "2025-11-25/server/tools#error-handling"
@@ -27,11 +27,13 @@ _STDIO: Final = "2025-11-25/basic/transports#stdio"
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that is looked for: why it is a fault, what mends it, and where the rule stands."""
+    """A rule that a server must follow."""
 
     severity: Severity
     reason: str
+    """Why breaking the rule does harm."""
     remedy: str
+    """How to fix it."""
     section: str
     """Page and section below `SPECIFICATION`."""
 
@@ -42,222 +44,222 @@ class Check:
 
 
 CHECKS: Final[Mapping[str, Check]] = {
-    # --- channels: who can mend it decides where it goes
+    # --- channels: an error goes to whoever can fix it
     "channels.unknown_tool": Check(
         "error",
-        "An unknown tool is the host's mistake; as a result it invites the model to guess further names.",
-        "Answer with JSON-RPC error -32602; `guard.attach(server)` does.",
+        "An unknown tool is the host's mistake. A result would invite the model to guess more names.",
+        "Answer with JSON-RPC error -32602. `guard.attach(server)` does this.",
         _TOOLS,
     ),
     "channels.missing_name": Check(
         "error",
-        "A `tools/call` without a name is malformed; the host has to mend it.",
+        "A `tools/call` without a name is malformed. Only the host can fix it.",
         "Answer with JSON-RPC error -32602.",
         _TOOLS,
     ),
     "channels.arguments_type": Check(
         "error",
-        "A `tools/call` whose `arguments` are no object is malformed; the host has to mend it.",
+        "A `tools/call` whose `arguments` aren't an object is malformed. Only the host can fix it.",
         "Answer with JSON-RPC error -32602.",
         _TOOLS,
     ),
     "channels.unknown_method": Check(
         "error",
-        "A client that probes for a method needs to hear that there is none.",
+        "A client that tries a method must learn that the server doesn't have it.",
         "Answer with JSON-RPC error -32601 (the 1.x SDK's own answer, -32602, counts too).",
         _MESSAGES,
     ),
     "channels.malformed_json": Check(
         "error",
-        "What is no JSON must neither be answered with a result nor end the connection.",
-        "Answer with JSON-RPC error -32700 or, on stdio, not at all; over HTTP with status 400.",
+        "Malformed JSON must not get a result, and must not end the connection.",
+        "Answer with JSON-RPC error -32700, or over HTTP with status 400. On stdio, no answer is fine too.",
         _MESSAGES,
     ),
     "channels.before_initialize": Check(
         "warning",
-        "Before initialization no revision is in force, so nothing says which channel an error takes.",
-        "Refuse every request but `initialize` and `ping` with a JSON-RPC error.",
+        "Before initialization there is no negotiated revision, so the channel of an error is undefined.",
+        "Refuse every request except `initialize` and `ping` with a JSON-RPC error.",
         _LIFECYCLE,
     ),
     "channels.broken_answer": Check(
         "error",
-        "An answer that fits no schema is thrown away by the client, as an exception that ends the agent's run.",
-        "Send one JSON-RPC response with either a result or an error, as the schema has it.",
+        "A client rejects an answer that breaks the schema with an exception, which ends the agent's run.",
+        "Send one JSON-RPC response with either a result or an error, as defined in the schema.",
         _MESSAGES,
     ),
     # --- arguments: only calls that the input schema forbids
     "arguments.channel": Check(
         "error",
-        "From 2025-11-25 on bad arguments are a result, which the model can mend; before, JSON-RPC error -32602.",
-        "Follow the revision in force; `guard.attach(server)` does.",
+        "Since 2025-11-25, bad arguments get a result, so that the model can fix them; before, JSON-RPC error -32602.",
+        "Follow the negotiated revision. `guard.attach(server)` does this.",
         _TOOLS,
     ),
     "arguments.echo": Check(
         "error",
-        "A rejected value may be a user's secret, and comes back into texts and logs.",
-        "Name the field and the broken rule, never the value; `guard.attach(server)` does.",
+        "A rejected value may be a user's secret, and an error copies it into texts and logs.",
+        "Name the field and the broken rule, never the value. `guard.attach(server)` does this.",
         _SECURITY,
     ),
     "arguments.accepted": Check(
         "error",
-        "Arguments that break the input schema were not refused: the tool's body met values that it does not expect.",
+        "The server accepted arguments that break the input schema, so the tool ran with values it doesn't expect.",
         "Validate arguments against the input schema before the tool runs.",
         _SECURITY,
     ),
-    # --- results: of tools that were called on purpose
+    # --- results: answers of tools that the user asks to call
     "results.error_shaped_success": Check(
         "error",
-        "A text that reads like a failure with `isError` false makes an agent go on as if it had succeeded.",
-        "Raise instead of returning; or `ToolErrors(returned_errors='convert')`.",
+        "A result that reads like a failure, with `isError` false, makes an agent continue as after a success.",
+        "Raise an exception instead of returning, or use `ToolErrors(returned_errors='convert')`.",
         _TOOLS,
     ),
     "results.output_schema": Check(
         "error",
-        "Clients validate `structuredContent` against the output schema, of errors too, and throw.",
-        "Leave it out of errors; return what the schema says. `guard.attach(server)` does and checks.",
+        "Clients validate `structuredContent` against the output schema, even in errors, and raise.",
+        "Leave it out of errors, and return what the schema declares. `guard.attach(server)` does both.",
         _OUTPUT,
     ),
     "results.exception_text": Check(
         "error",
-        "An exception's own text reached the model: of a crash, or of a protocol error that lost its code "
-        "(on `mcp`, a deliberate `ToolError` looks the same).",
-        "Map known exceptions to safe messages and withhold the rest; `guard.attach(server)` does.",
+        "The text of an exception reached the model: from a crash, or from a protocol error that lost its code. "
+        "On `mcp`, a deliberate `ToolError` looks the same.",
+        "Map known exceptions to safe messages and withhold the rest. `guard.attach(server)` does this.",
         _SECURITY,
     ),
     "results.validator_text": Check(
         "error",
-        "A validator's words reached the model: a returned error was checked as if it were a success, or values show.",
-        "Check successes only, and say what broke without the value; `guard.attach(server)` does.",
+        "The text of a validator reached the model. It may show values, or hide the error that the tool returned.",
+        "Validate successes only, and name the broken rule without the value. `guard.attach(server)` does this.",
         _OUTPUT,
     ),
     "results.empty_text": Check(
         "error",
-        "An error without a text tells the model nothing, and some clients show nothing at all.",
-        "Say what was observed and what can be changed.",
+        "An error without text tells the model nothing, and some clients show nothing at all.",
+        "Say what went wrong and what to change.",
         _TOOLS,
     ),
     "results.oversized": Check(
         "warning",
         "An error of more than 2,000 characters fills the context and hides what matters.",
-        "Cut it; details belong into the log.",
+        "Shorten it. Details belong in the log.",
         _TOOLS,
     ),
     "results.undecodable": Check(
         "error",
-        "Text that is no valid UTF-8 (a lone surrogate will do) ends stdio sessions and breaks clients.",
-        "Replace what cannot be encoded before it is sent; `guard.attach(server)` does for errors.",
+        "Text that isn't valid UTF-8, such as a lone surrogate, ends stdio sessions and breaks clients.",
+        "Replace what can't be encoded before sending it. `guard.attach(server)` does this for errors.",
         _STDIO,
     ),
-    # --- leaks: in everything that was received
+    # --- leaks: in everything that the server sends
     "leaks.secret": Check(
         "error",
-        "What looks like a credential was sent to the client, and so to the model's provider.",
-        "Do not put it into texts; `redact_text` finds what slips through.",
+        "The server sent what looks like a credential to the client, and so to the model's provider.",
+        "Keep credentials out of texts. `redact_text` finds those that slip through.",
         _SECURITY,
     ),
     "leaks.insides": Check(
         "error",
-        "An error shows the server's insides: paths, SQL, hosts, stack traces.",
-        "Withhold exception texts; `guard.attach(server)` does.",
+        "An error shows the server's internals: paths, SQL, hosts, stack traces.",
+        "Withhold exception texts. `guard.attach(server)` does this.",
         _SECURITY,
     ),
-    # --- inject: only with --inject, after a failure that the check made
+    # --- inject: only with --inject, after an injected failure
     "inject.unguarded": Check(
         "error",
-        "No guard runs when the tool is called, so that its failures go out as the host has them.",
-        "`guard.attach(server)`, which takes in every tool, or `@guard` below the decorator that registers this one.",
+        "No guard runs when the tool is called, so the host sends its failures in its own way.",
+        "Use `guard.attach(server)` for all tools, or `@guard` below the decorator that registers this tool.",
         _TOOLS,
     ),
     "inject.channel": Check(
         "error",
-        "A failure took another channel than its kind has, or a call was answered that its client had cancelled.",
-        "Look for what stands between guard and client: a handler, or a guard's method, that was replaced.",
+        "A failure took the wrong channel, or the server answered a call that the client had cancelled.",
+        "Look for a replaced handler or guard method between the guard and the client.",
         _TOOLS,
     ),
     "inject.code": Check(
         "error",
-        "The envelope is missing, or says something else than the map: code, category, outcome, whether to repeat.",
-        "Look for what changes results behind the guard, and for another map than the one that was meant.",
+        "The envelope is missing or contradicts the map: code, category, outcome, or whether to retry.",
+        "Look for code that changes results after the guard, and for an unintended map.",
         _TOOLS,
     ),
     "inject.text": Check(
         "error",
-        "The text is not the envelope's, too long, or holds characters that hide text or end sessions.",
-        "Leave the text of an error result as the guard made it.",
+        "The text differs from the envelope's, is too long, or has characters that hide text or end sessions.",
+        "Don't change the text of an error result after the guard.",
         _TOOLS,
     ),
     "inject.leak": Check(
         "error",
-        "A secret that was planted in an exception came out: in the answer, or unredacted in the log.",
-        "Take the attribute out of the map's `safe=`, and leave the redactor's rules in.",
+        "A secret planted in an exception leaked: into the answer, or unredacted into the log.",
+        "Remove the attribute from the map's `safe=`, and keep the redaction rules.",
         _SECURITY,
     ),
     "inject.log": Check(
         "error",
-        "An operator who looks up the request id does not find one line with the whole traceback.",
-        "Look for what takes lines or exceptions away between the guard and the log.",
+        "An operator who looks up the request id doesn't find exactly one line with the whole traceback.",
+        "Look for code that drops lines or exceptions between the guard and the log.",
         _SECURITY,
     ),
     "stdout.noise": Check(
         "error",
-        "On stdio, stdout is the protocol: anything else there breaks clients.",
+        "On stdio, stdout carries the protocol. Any other output there breaks clients.",
         "Print and log to stderr.",
         _STDIO,
     ),
     # --- session: the server stopped answering
     "session.timeout": Check(
         "error",
-        "A request got no answer in time, so that the client waits and the agent stands still.",
-        "Bound what tools wait for (`@guard(timeout=...)`), and answer every request.",
+        "A request got no answer in time, so the client waits and the agent stalls.",
+        "Limit how long tools wait (`@guard(timeout=...)`), and answer every request.",
         "2025-11-25/basic/lifecycle#timeouts",
     ),
     "session.died": Check(
         "error",
-        "The server ended, or closed the connection, while a request was open.",
-        "Let no request end the process; `guard.attach(server)` holds what a tool raises, `SystemExit` too.",
+        "The server ended or closed the connection while a request was open.",
+        "Don't let a request end the process. `guard.attach(server)` catches what a tool raises, even `SystemExit`.",
         "2025-11-25/basic/lifecycle#shutdown",
     ),
     "session.flood": Check(
         "error",
-        "One message was larger than any client should have to hold (16 MB).",
-        "Bound what a tool returns; page lists.",
+        "One message was larger than a client should have to hold (16 MB).",
+        "Limit what a tool returns, and paginate lists.",
         "2025-11-25/server/utilities/pagination",
     ),
     "session.tools_list": Check(
         "error",
-        "`tools/list` failed, never ended, or listed what is no tool, so that not every tool could be checked.",
-        "Answer with tools as the schema has them, and with cursors that end.",
+        "`tools/list` failed, never ended or listed an invalid tool, so some tools couldn't be checked.",
+        "Answer with tools as defined in the schema, and with cursors that end.",
         "2025-11-25/server/tools#listing-tools",
     ),
-    # --- coverage: what a guard does not see, of a server in memory
+    # --- coverage: what a guard doesn't see, on a server in memory
     "coverage.unguarded": Check(
         "error",
-        "No guard sees what this tool raises, so that the model gets the host's words, and the log nothing.",
-        "`guard.attach(server)`, or `@guard` directly above the function.",
+        "No guard sees what this tool raises, so the model gets the host's text, and the log gets nothing.",
+        "Use `guard.attach(server)`, or `@guard` directly above the function.",
         _TOOLS,
     ),
     "coverage.decorator_order": Check(
         "error",
-        "`@guard` stands above the decorator that registers the tool, so that the host runs the bare function.",
-        "Put `@guard` directly above the function, below the host's decorator, or `guard.attach(server)`.",
+        "`@guard` is above the decorator that registers the tool, so the host runs the function without it.",
+        "Put `@guard` directly above the function, below the host's decorator, or use `guard.attach(server)`.",
         _TOOLS,
     ),
     "coverage.output_type": Check(
         "error",
-        "A value that cannot be made JSON reaches the model as Python's `repr`, or fails after the tool did its work.",
+        "A value that can't be serialized reaches the model as Python's `repr`, or fails after the tool did its work.",
         "Return a pydantic model, a dataclass, a `TypedDict` or plain JSON values.",
         _OUTPUT,
     ),
     "coverage.unmapped_exception": Check(
         "warning",
-        "The tool's module defines this exception, and the map does not know it: the model hears of an internal error.",
-        "Add an entry that says what the model can do, or derive it from one that has an entry.",
+        "The tool's module defines this exception without a map entry, so the model gets an internal error.",
+        "Add an entry that says what the model can do, or derive the class from one that has an entry.",
         _TOOLS,
     ),
     "coverage.unraised_entry": Check(
         "warning",
-        "Nothing can raise what this entry of the map names: a misspelt name, or a failure that is no longer there.",
-        "Mend the name, or delete the entry.",
+        "Nothing can raise the exception of this map entry: the name is misspelled, or the failure no longer exists.",
+        "Fix the name, or delete the entry.",
         _TOOLS,
     ),
 }
@@ -265,31 +267,31 @@ CHECKS: Final[Mapping[str, Check]] = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One fault of the server; nothing in it is a secret that was found."""
+    """One fault of the server. It contains no secret that was found."""
 
     check: str
     """The stable id, a key of `CHECKS`."""
     seen: str
-    """What was sent and what came, for a person to confirm."""
+    """The request and the answer, for people to confirm."""
     tool: str = ""
     where: str = ""
-    """What tells it from others of this check and tool: the kind of a leak, the request that was open."""
+    """What distinguishes findings of the same check and tool: the kind of a leak, or the open request."""
     revisions: tuple[str, ...] = ()
-    """The protocol revisions that it was seen in, newest first."""
+    """The protocol revisions that show it, newest first."""
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What makes it the same finding in another run."""
+        """The identity of the finding across runs."""
         return self.check, self.tool, self.where
 
     @property
     def severity(self) -> Severity:
-        """`error`, or `warning` where the specification only advises."""
+        """`error`, or `warning` if the specification only recommends the rule."""
         return CHECKS[self.check].severity
 
     @property
     def remedy(self) -> str:
-        """What mends it."""
+        """How to fix it."""
         return CHECKS[self.check].remedy
 
     @property
@@ -299,7 +301,7 @@ class Finding:
 
 
 def needs_probes(check: str) -> bool:
-    """Return True if only bad arguments can lead to a finding of this check."""
+    """Return True if only bad arguments can show a finding of this check."""
     return check.startswith("arguments.")
 
 

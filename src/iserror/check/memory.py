@@ -1,7 +1,7 @@
-"""A server object of this process as one end of a connection.
+"""A connection to a server object in this process.
 
-It runs in a thread with an event loop of its own: a tool that blocks its loop must not block the check, and one
-that ends its thread must not end the check.
+The server runs in its own thread with its own event loop, so that a tool that blocks its loop, or ends its thread,
+doesn't stop the check.
 """
 
 from __future__ import annotations
@@ -14,22 +14,14 @@ from typing import Any, TypeVar
 
 import anyio
 
-from iserror.check.wire import GRACE, GoneError, Wire
+from iserror.check.connection import GRACE, Connection, GoneError
+from iserror.hosts.inside import dumped_message, lifespan_of, parsed_message, serve
 
 R = TypeVar("R")
 
 
-def lowlevel_of(server: Any) -> Any:
-    """The SDK's lowlevel server inside one of the four hosts' servers, or the object itself; None of anything else."""
-    if isinstance(server, type):
-        return None
-    if hasattr(server, "create_initialization_options"):
-        return server
-    return getattr(server, "_mcp_server", None) or getattr(server, "_lowlevel_server", None)
-
-
-class Memory(Wire):
-    """The connection to it."""
+class Memory(Connection):
+    """A connection to a server object, which starts to serve at once."""
 
     name = "memory"
 
@@ -45,17 +37,21 @@ class Memory(Wire):
 
     async def send(self, data: bytes, headers: Mapping[str, str] | None = None) -> None:
         await self.started.wait()
-        self._there(self.requests.send_nowait, _parsed(data))
+        self._there(self.requests.send_nowait, parsed_message(data))
 
     def close(self) -> None:
         if self.requests is not None:
             self._there(self.requests.close)
 
     async def inside(self, work: Callable[[], Coroutine[Any, Any, R]], seconds: float) -> R:
-        """Run something on the server's own event loop.
+        """Run a coroutine on the server's event loop, and return its result.
+
+        Args:
+            work: Makes the coroutine.
+            seconds: How long to wait for it.
 
         Raises:
-            GoneError: The loop has ended, or did not answer within so many seconds.
+            GoneError: If the loop has ended, or the coroutine takes longer.
         """
         await self.started.wait()
         if self.there is None or not self.thread.is_alive():
@@ -66,7 +62,8 @@ class Memory(Wire):
 
     def _there(self, function: Any, *arguments: Any) -> None:
         assert self.there is not None
-        with contextlib.suppress(RuntimeError):  # its loop has ended: what it said last is in the inbox
+        # If the loop has ended, the inbox holds the reason.
+        with contextlib.suppress(RuntimeError):
             self.there.call_soon_threadsafe(function, *arguments)
 
     def _here(self, function: Any, *arguments: Any) -> None:
@@ -79,58 +76,42 @@ class Memory(Wire):
         try:
             anyio.run(self._serve)
             gone = "it stopped serving"
-        except BaseException as exc:  # a SystemExit of the server ends its thread, not the check
+        except BaseException as exc:  # A server's SystemExit ends its thread, not the check.
             gone = f"{type(exc).__name__} ended it"
         self._here(self.put, GoneError("died", gone))
         self._here(self.started.set)
 
     async def _serve(self) -> None:
         self.there = asyncio.get_running_loop()
-        lowlevel = lowlevel_of(self.server)
         self.requests, incoming = anyio.create_memory_object_stream[Any](float("inf"))
         outgoing, answers = anyio.create_memory_object_stream[Any](float("inf"))
-        lifespan = getattr(self.server, "_lifespan_manager", contextlib.nullcontext)  # fastmcp's
-        async with lifespan(), incoming, outgoing, answers, anyio.create_task_group() as tasks:
-            tasks.start_soon(self._hand_on, answers)
+        lifespan = lifespan_of(self.server)
+        async with lifespan, incoming, outgoing, answers, anyio.create_task_group() as tasks:
+            tasks.start_soon(self._pass_on, answers)
             self._here(self.started.set)
-            await lowlevel.run(incoming, outgoing, lowlevel.create_initialization_options())
+            await serve(self.server, incoming, outgoing)
             tasks.cancel_scope.cancel()
 
-    async def _hand_on(self, answers: Any) -> None:
-        async for item in answers:
+    async def _pass_on(self, answers: Any) -> None:
+        async for message in answers:
             try:
-                # As the SDKs' transports do it.
-                data = item.message.model_dump_json(by_alias=True, exclude_none=True).encode()
+                data = dumped_message(message)
             except Exception as exc:
                 self._here(self.put, GoneError("undecodable", f"it cannot be sent ({type(exc).__name__})"))
                 continue
             self._here(self.put_bytes, data)
 
 
-def _parsed(data: bytes) -> Any:
-    """What the SDKs' transports hand to a server: the message, or the exception that it could not be read with."""
-    from mcp import types
-    from mcp.shared.message import SessionMessage
-
-    adapter: Any = getattr(types, "jsonrpc_message_adapter", None)
-    try:
-        if adapter is not None:
-            return SessionMessage(adapter.validate_json(data))
-        return SessionMessage(types.JSONRPCMessage.model_validate_json(data))
-    except ValueError as exc:
-        return exc
-
-
 @contextlib.asynccontextmanager
-async def memory(server: Any) -> AsyncIterator[Wire]:
+async def memory(server: Any) -> AsyncIterator[Connection]:
     """Serve a server object and connect to it."""
-    wire = Memory(server)
+    connection = Memory(server)
     try:
-        yield wire
+        yield connection
     finally:
-        wire.close()
+        connection.close()
         with anyio.CancelScope(shield=True):
             for _ in range(int(GRACE * 20)):
-                if not wire.thread.is_alive():
+                if not connection.thread.is_alive():
                     break
                 await anyio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""What a run is asked for, and what it has noted so far."""
+"""The options of a check, and the notes that it takes."""
 
 from __future__ import annotations
 
@@ -11,25 +11,21 @@ from iserror.redact.speech import safe_line, safe_name
 
 
 @dataclass(frozen=True)
-class Options:
-    """What is asked for besides the checks that run no tool.
-
-    Args:
-        timeout: Seconds for each request.
-        calls: Tools to call, with their arguments.
-        read_only: Whether to call the tools that are annotated `readOnlyHint` too.
-        probe: Tools to send bad arguments besides those annotated `readOnlyHint`. A server that doesn't validate
-            arguments runs them.
-        probe_all: Whether to send bad arguments to every tool.
-        inject: Whether to inject faults instead, into a server in memory; `calls` are arguments then, no body runs.
-    """
+class CheckOptions:
+    """What a user asks for beyond the checks that run no tool."""
 
     timeout: float = 30.0
+    """The timeout of each request, in seconds."""
     calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    """Tools to call, with their arguments."""
     read_only: bool = False
+    """Whether to call the tools that are annotated `readOnlyHint` as well."""
     inject: bool = False
+    """Whether to inject faults instead, into a server in memory. `calls` only give arguments then; no body runs."""
     probe: tuple[str, ...] = ()
+    """Tools that get bad arguments like those annotated `readOnlyHint`. A server that doesn't validate runs them."""
     probe_all: bool = False
+    """Whether every tool gets bad arguments."""
 
 
 @dataclass
@@ -37,26 +33,28 @@ class Audit:
     """What a check found so far."""
 
     found: dict[tuple[str, str, str], Finding] = field(default_factory=dict)
+    """The findings by key."""
     skipped: dict[str, list[str]] = field(default_factory=dict)
-    """What was not checked: why, and of which tools."""
+    """What wasn't checked: the reason, and the tools."""
     revisions: list[str] = field(default_factory=list)
-    """Those that the server speaks, newest first."""
+    """The protocol revisions that the server supports, newest first."""
     tools: int = 0
+    """How many tools the server lists."""
     names: set[str] = field(default_factory=set)
-    """The tools that the server has listed in any revision, by their names as they came."""
+    """The names of the tools that the server lists in any revision, as sent."""
     probed: set[str] = field(default_factory=set)
     """The tools that got bad arguments."""
     revision: str = ""
-    """The one in force."""
+    """The negotiated revision."""
     broken: int = 0
-    """Connections that broke."""
+    """How many connections broke."""
     validates: bool = True
-    """Whether the server has refused all arguments that it must."""
+    """Whether the server has refused all bad arguments so far."""
     knows_its_tools: bool = True
-    """Whether the server has answered no call of an unknown tool with a success."""
+    """Whether the server has refused all calls of unknown tools so far."""
 
     def add(self, check: str, seen: str, tool: str = "", where: str = "") -> None:
-        """Note a finding; the same one in another revision is not another one."""
+        """Note a finding, or add the revision to the same finding in another revision."""
         tool, where = safe_name(tool), safe_line(where, 80, empty="")
         here = (self.revision,) if self.revision else ()
         finding = Finding(check, safe_line(seen, 300), tool, where, here)
@@ -65,7 +63,7 @@ class Audit:
             self.found[finding.key] = replace(known, revisions=known.revisions + here)
 
     def skip(self, why: str, tool: str) -> None:
-        """Say what of a tool was not checked, once."""
+        """Note once that a tool wasn't checked, and why."""
         tools = self.skipped.setdefault(why, [])
         if (name := safe_name(tool)) not in tools:
             tools.append(name)

@@ -1,6 +1,6 @@
-"""What a check found, as a table, JSON, SARIF, JUnit or GitHub's annotations.
+"""The findings of a check as a table, JSON, SARIF, JUnit or GitHub annotations.
 
-All but JSON and the annotations need the extra `iserror[check]`.
+Except for JSON and the annotations, they need the `iserror[check]` extra.
 """
 
 from __future__ import annotations
@@ -17,28 +17,25 @@ from iserror.check.finding import CHECKS, UNPROBED, Finding, needs_probes
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A finished check.
-
-    Args:
-        target: Its name, for a person.
-        path: The source file that it was loaded from, as it was given; None of other targets.
-        revisions: Those that the server speaks, newest first.
-        tools: How many it lists.
-        findings: Those that no baseline accepts.
-        known: How many a baseline accepts.
-        skipped: What was not checked: why, and of which tools.
-        probed: Whether any tool got bad arguments.
-    """
+class FinishedCheck:
+    """A finished check."""
 
     target: str
+    """The name to show."""
     path: str | None
+    """The source file of the server object, as given; None for other targets."""
     revisions: Sequence[str]
+    """The protocol revisions that the server supports, newest first."""
     tools: int
+    """How many tools the server lists."""
     findings: Sequence[Finding]
+    """The findings that no baseline accepts."""
     known: int
+    """How many findings a baseline accepts."""
     skipped: Mapping[str, Sequence[str]]
+    """What wasn't checked: the reason, and the tools."""
     probed: bool = True
+    """Whether any tool got bad arguments."""
 
     @property
     def unprobed(self) -> Sequence[str]:
@@ -49,11 +46,11 @@ class Outcome:
 _NEEDS: Final = {"table": "rich", "sarif": "sarif_pydantic", "junit": "junitparser"}
 
 
-def renderer(form: str) -> Callable[[Outcome, int, bool], str]:
-    """The function that renders a form: `(outcome, columns, with colour) -> text`.
+def renderer(form: str) -> Callable[[FinishedCheck, int, bool], str]:
+    """Return the function that renders a form: `(done, columns, color) -> text`.
 
     Raises:
-        ImportError: The library that it needs is missing.
+        ImportError: If the library that the form needs is missing.
     """
     if form in _NEEDS:
         try:
@@ -65,13 +62,13 @@ def renderer(form: str) -> Callable[[Outcome, int, bool], str]:
     return {"table": _table, "json": _json, "sarif": _sarif, "junit": _junit, "github": _github}[form]
 
 
-def _summary(outcome: Outcome) -> str:
-    errors = sum(finding.severity == "error" for finding in outcome.findings)
-    warnings = len(outcome.findings) - errors
-    known = f", {outcome.known} known" if outcome.known else ""
+def _summary(done: FinishedCheck) -> str:
+    errors = sum(finding.severity == "error" for finding in done.findings)
+    warnings = len(done.findings) - errors
+    known = f", {done.known} known" if done.known else ""
     return (
-        f"{errors} errors, {warnings} warnings{known}; tools: {outcome.tools}; "
-        f"revisions: {', '.join(outcome.revisions) or 'none'}"
+        f"{errors} errors, {warnings} warnings{known}; tools: {done.tools}; "
+        f"revisions: {', '.join(done.revisions) or 'none'}"
     )
 
 
@@ -81,45 +78,45 @@ def unprobed(count: int, how: str = "--probe TOOL or --probe-all") -> str:
     return f"not probed with bad arguments: {count:,} {tools} not annotated readOnlyHint (use {how})"
 
 
-def _table(outcome: Outcome, columns: int, colour: bool) -> str:
+def _table(done: FinishedCheck, columns: int, color: bool) -> str:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     file = io.StringIO()
-    console = Console(file=file, width=columns, force_terminal=colour, highlight=False)
-    if outcome.findings:
-        table = Table(title=Text(f"iserror check {outcome.target}"), title_justify="left", show_lines=True)
+    console = Console(file=file, width=columns, force_terminal=color, highlight=False)
+    if done.findings:
+        table = Table(title=Text(f"iserror check {done.target}"), title_justify="left", show_lines=True)
         table.add_column("check", overflow="fold")
         table.add_column("tool", overflow="fold")
         table.add_column("seen", overflow="fold", ratio=1)
         alike: dict[tuple[str, str, tuple[str, ...]], list[Finding]] = {}
-        for finding in outcome.findings:
+        for finding in done.findings:
             alike.setdefault((finding.check, finding.where, finding.revisions), []).append(finding)
         for first, *rest in alike.values():
             more = f" (and alike in {len(rest)} more)" if rest else ""
             table.add_row(
                 Text(first.check, style="red" if first.severity == "error" else "yellow"),
                 Text("\n".join(finding.tool for finding in (first, *rest))),
-                Text(first.seen + more + _in_some(first, outcome)),
+                Text(first.seen + more + _in_some(first, done)),
             )
         console.print(table)
-        for check in dict.fromkeys(finding.check for finding in outcome.findings):
+        for check in dict.fromkeys(finding.check for finding in done.findings):
             console.print(Text.assemble((check, "bold"), f": {CHECKS[check].remedy}"), soft_wrap=True)
             console.print(Text(f"  {CHECKS[check].source}"), soft_wrap=True)
-    for why, tools in outcome.skipped.items():
+    for why, tools in done.skipped.items():
         line = unprobed(len(tools)) if why == UNPROBED else f"not checked: {why}: {', '.join(tools)}"
         console.print(Text(line), soft_wrap=True)
-    console.print(Text(_summary(outcome)), soft_wrap=True)
+    console.print(Text(_summary(done)), soft_wrap=True)
     return file.getvalue()
 
 
-def _in_some(finding: Finding, outcome: Outcome) -> str:
+def _in_some(finding: Finding, done: FinishedCheck) -> str:
     seen = finding.revisions
-    return "" if not seen or list(seen) == list(outcome.revisions) else f" [{', '.join(seen)}]"
+    return "" if not seen or list(seen) == list(done.revisions) else f" [{', '.join(seen)}]"
 
 
-def _json(outcome: Outcome, columns: int, colour: bool) -> str:
+def _json(done: FinishedCheck, columns: int, color: bool) -> str:
     findings = [
         {
             "check": finding.check,
@@ -131,17 +128,17 @@ def _json(outcome: Outcome, columns: int, colour: bool) -> str:
             "remedy": finding.remedy,
             "source": finding.source,
         }
-        for finding in outcome.findings
+        for finding in done.findings
     ]
     document = {
         "schema_version": 1,
-        "target": outcome.target,
-        "revisions": list(outcome.revisions),
-        "tools": outcome.tools,
+        "target": done.target,
+        "revisions": list(done.revisions),
+        "tools": done.tools,
         "findings": findings,
-        "known": outcome.known,
-        "not_checked": {why: list(tools) for why, tools in outcome.skipped.items()},
-        "not_probed": len(outcome.unprobed),
+        "known": done.known,
+        "not_checked": {why: list(tools) for why, tools in done.skipped.items()},
+        "not_probed": len(done.unprobed),
     }
     return json.dumps(document, ensure_ascii=True) + "\n"
 
@@ -150,7 +147,7 @@ def _named(finding: Finding) -> str:
     return f"{finding.tool}: {finding.seen}" if finding.tool else finding.seen
 
 
-def _sarif(outcome: Outcome, columns: int, colour: bool) -> str:
+def _sarif(done: FinishedCheck, columns: int, color: bool) -> str:
     from sarif_pydantic import Level, Result, Run, Sarif, Tool, ToolDriver
 
     from iserror import __version__
@@ -172,27 +169,27 @@ def _sarif(outcome: Outcome, columns: int, colour: bool) -> str:
                 "ruleIndex": list(CHECKS).index(finding.check),
                 "level": Level(finding.severity),
                 "message": {"text": _named(finding)},
-                "locations": [_location(outcome, finding)],
+                "locations": [_location(done, finding)],
                 "partialFingerprints": {"iserror/v1": hashlib.sha256("\0".join(finding.key).encode()).hexdigest()},
             }
         )
-        for finding in outcome.findings
+        for finding in done.findings
     ]
     driver = ToolDriver.model_validate({"name": "iserror check", "version": __version__, "rules": rules})
     sarif = Sarif(version="2.1.0", runs=[Run(tool=Tool(driver=driver), results=results)])
     document = sarif.model_dump(mode="json", by_alias=True, exclude_none=True)
     # The library's model of an invocation has no notifications.
     document["runs"][0]["invocations"] = [
-        {"executionSuccessful": True, "toolExecutionNotifications": list(_notifications(outcome))}
+        {"executionSuccessful": True, "toolExecutionNotifications": list(_notifications(done))}
     ]
     return json.dumps(document, ensure_ascii=True, indent=2) + "\n"
 
 
-def _notifications(outcome: Outcome) -> Iterator[dict[str, Any]]:
+def _notifications(done: FinishedCheck) -> Iterator[dict[str, Any]]:
     """Yield a note for each thing that wasn't checked, the count of tools that weren't probed first."""
-    if outcome.unprobed:
-        yield {"level": "note", "message": {"text": unprobed(len(outcome.unprobed))}}
-    for why, tools in outcome.skipped.items():
+    if done.unprobed:
+        yield {"level": "note", "message": {"text": unprobed(len(done.unprobed))}}
+    for why, tools in done.skipped.items():
         for tool in tools:
             yield {
                 "level": "note",
@@ -201,53 +198,53 @@ def _notifications(outcome: Outcome) -> Iterator[dict[str, Any]]:
             }
 
 
-def _location(outcome: Outcome, finding: Finding) -> dict[str, Any]:
-    location: dict[str, Any] = {"logicalLocations": [{"name": finding.tool or outcome.target, "kind": "function"}]}
-    if outcome.path is not None:
-        location["physicalLocation"] = {"artifactLocation": {"uri": outcome.path}, "region": {"startLine": 1}}
+def _location(done: FinishedCheck, finding: Finding) -> dict[str, Any]:
+    location: dict[str, Any] = {"logicalLocations": [{"name": finding.tool or done.target, "kind": "function"}]}
+    if done.path is not None:
+        location["physicalLocation"] = {"artifactLocation": {"uri": done.path}, "region": {"startLine": 1}}
     return location
 
 
-def _junit(outcome: Outcome, columns: int, colour: bool) -> str:
+def _junit(done: FinishedCheck, columns: int, color: bool) -> str:
     """Write a case for each finding, each check that found nothing, and each thing that wasn't checked."""
     from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-    suite = TestSuite(f"iserror check {outcome.target}")
-    found = {finding.check for finding in outcome.findings}
+    suite = TestSuite(f"iserror check {done.target}")
+    found = {finding.check for finding in done.findings}
     for check in CHECKS:
         if check not in found:
-            case = TestCase(check, classname=outcome.target)
-            if needs_probes(check) and outcome.unprobed and not outcome.probed:
-                case.result = [Skipped(unprobed(len(outcome.unprobed)))]
+            case = TestCase(check, classname=done.target)
+            if needs_probes(check) and done.unprobed and not done.probed:
+                case.result = [Skipped(unprobed(len(done.unprobed)))]
             suite.add_testcase(case)
-    for finding in outcome.findings:
+    for finding in done.findings:
         name = " ".join(part for part in finding.key if part)
-        case = TestCase(name, classname=outcome.target)
+        case = TestCase(name, classname=done.target)
         failure = Failure(finding.seen, finding.severity)
         failure.text = f"{finding.remedy}\n{finding.source}"
         case.result = [failure]
         suite.add_testcase(case)
-    for why, tools in outcome.skipped.items():
+    for why, tools in done.skipped.items():
         for tool in tools:
-            case = TestCase(f"not checked {tool}", classname=outcome.target)
+            case = TestCase(f"not checked {tool}", classname=done.target)
             case.result = [Skipped(why)]
             suite.add_testcase(case)
     xml = JUnitXml()
     xml.add_testsuite(suite)
-    written: Any = xml.tostring()  # bytes in some versions
+    written: Any = xml.tostring()  # Some versions return bytes.
     return str(written.decode() if isinstance(written, bytes) else written) + "\n"
 
 
-def _github(outcome: Outcome, columns: int, colour: bool) -> str:
-    """GitHub's workflow commands."""
+def _github(done: FinishedCheck, columns: int, color: bool) -> str:
+    """Write GitHub workflow commands."""
     lines = []
-    for finding in outcome.findings:
-        place = f"file={_escaped(outcome.path)}," if outcome.path is not None else ""
+    for finding in done.findings:
+        place = f"file={_escaped(done.path)}," if done.path is not None else ""
         title = _escaped(f"iserror {finding.check}")
         text = f"{_named(finding)}. {finding.remedy} {finding.source}".replace("%", "%25")
         lines.append(f"::{finding.severity} {place}title={title}::{text}\n")
-    if outcome.unprobed:
-        lines.append(f"::notice title=iserror check::{unprobed(len(outcome.unprobed))}\n")
+    if done.unprobed:
+        lines.append(f"::notice title=iserror check::{unprobed(len(done.unprobed))}\n")
     return "".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""A client's session in one protocol revision, over a raw connection."""
+"""A client session in one protocol revision, over a raw connection."""
 
 from __future__ import annotations
 
@@ -11,55 +11,47 @@ from typing import Any, Final
 
 import anyio
 
-from iserror.check.wire import GoneError, Message, Status, Wire
+from iserror.check.connection import Connection, GoneError, Message, Status
 from iserror.client import CallOutcome, classify
 from iserror.client.outcome import ContractBroken, ProtocolFailed, Succeeded, ToolFailed
 from iserror.redact.speech import safe_line
 from iserror.support.jsonrpc import STATELESS_REVISION
 
 MAX_PAGES: Final = 100
+"""Maximum number of pages of a listing."""
 _INFO: Final = {"name": "iserror-check", "version": "1"}
 _META: Final = "io.modelcontextprotocol/"
 
 
 class NotSpokenError(Exception):
-    """The server does not speak this revision."""
-
-
-def revisions() -> list[str]:
-    """The protocol revisions that the installed client library can negotiate, newest first."""
-    try:
-        from mcp_types.version import KNOWN_PROTOCOL_VERSIONS as KNOWN
-    except ImportError:
-        from mcp.shared.version import SUPPORTED_PROTOCOL_VERSIONS as KNOWN
-    return sorted(KNOWN, reverse=True)
+    """The server doesn't support this revision."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back for one request."""
+    """The answer to one request."""
 
     received: Message | Status
 
     @cached_property
     def outcome(self) -> CallOutcome | Status:
-        """What it means, or the HTTP status that came instead of it."""
+        """The classified answer, or the HTTP status if there is no message."""
         return self.received if isinstance(self.received, Status) else classify(self.received)
 
     @property
     def code(self) -> int | None:
-        """The JSON-RPC error code; None of anything else."""
+        """The JSON-RPC error code; None if the answer isn't a JSON-RPC error."""
         return self.outcome.code if isinstance(self.outcome, ProtocolFailed) else None
 
     @property
     def result(self) -> Mapping[str, Any]:
-        """The result; empty where there is none."""
+        """The result; empty if there is none."""
         found = self.received.get("result") if isinstance(self.received, Mapping) else None
         return found if isinstance(found, Mapping) else {}
 
     @property
     def texts(self) -> list[str]:
-        """The texts for a person or a model: of the content, or the error's message."""
+        """The readable texts: those of the content, or the error's message."""
         if isinstance(self.outcome, (Succeeded, ToolFailed)):
             return [block["text"] for block in self.outcome.content if block.get("type") == "text"]
         error = self.received.get("error") if isinstance(self.received, Mapping) else None
@@ -67,14 +59,18 @@ class Answer:
         return [message] if isinstance(message, str) else []
 
     def shown(self, hidden: str = "") -> str:
-        """What came, for a person: short, without secrets and without the word that is to stay hidden."""
+        """Return a short, redacted description.
+
+        Args:
+            hidden: A word to mask.
+        """
         outcome = self.outcome
         text = "\n".join(self.texts)
         text = safe_line(text.replace(hidden, "CANARY") if hidden else text, 120, empty="no text")
         if isinstance(outcome, Status):
             return f"HTTP status {outcome.code} without a JSON-RPC message"
         if isinstance(outcome, ContractBroken):
-            return f"an answer that is none: {outcome.reason}"
+            return f"an invalid answer: {outcome.reason}"
         if isinstance(outcome, Succeeded):
             return f"a success, {text!r}"
         if isinstance(outcome, ToolFailed):
@@ -84,40 +80,36 @@ class Answer:
 
 @dataclass
 class Session:
-    """An initialised session.
+    """A session in one protocol revision."""
 
-    Args:
-        wire: The connection.
-        revision: The one that was negotiated.
-        timeout: Seconds for each request.
-    """
-
-    wire: Wire
+    connection: Connection
     revision: str
+    """The revision to ask for; after `open`, the negotiated one."""
     timeout: float
+    """The timeout of each request, in seconds."""
     strays: list[Answer] = field(default_factory=list)
-    """Responses that answer no request that is open."""
+    """Responses that don't match the open request."""
     listed: list[str] = field(default_factory=list)
-    """Every name that the last listing had, as often as it had it; the names of malformed tools too."""
+    """The names in the last listing, with duplicates and the names of malformed tools."""
     _id: int = 0
 
     @property
     def is_stateless(self) -> bool:
-        """Whether every request says its revision, without initialization."""
+        """Whether each request states its revision, without initialization."""
         return self.revision >= STATELESS_REVISION
 
     async def open(self) -> Answer:
-        """Negotiate the revision; `revision` is then what the server chose.
+        """Negotiate the revision. Afterwards `revision` is the server's choice.
 
         Raises:
-            NotSpokenError: The server refuses it.
-            GoneError: The server does not answer.
+            NotSpokenError: If the server refuses the revision.
+            GoneError: If the server doesn't answer.
         """
         if self.is_stateless:
             try:
                 answer = await self.ask("server/discover")
             except GoneError as gone:
-                if gone.reason == "timeout":  # an older server need not answer what it does not know
+                if gone.reason == "timeout":  # An older server doesn't have to answer an unknown method.
                     raise NotSpokenError from None
                 raise
             if self.revision not in (answer.result.get("supportedVersions") or ()):
@@ -129,14 +121,14 @@ class Session:
         if not isinstance(chosen, str):
             raise NotSpokenError
         self.revision = chosen
-        await self.wire.send(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}', self._headers("", {}))
+        await self.connection.send(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}', self._headers("", {}))
         return answer
 
     async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> Answer:
         """Send a request and wait for its answer.
 
         Raises:
-            GoneError: None came in time, or the connection ended.
+            GoneError: If no answer arrives in time, or the connection ends.
         """
         return await self._exchange(*self._request(method, params))
 
@@ -157,43 +149,43 @@ class Session:
         return await self.ask("tools/call", {"name": tool, "arguments": arguments})
 
     async def start(self, tool: str, arguments: Mapping[str, Any]) -> None:
-        """Call a tool without waiting: what comes back is a stray."""
-        await self.wire.send(*self._request("tools/call", {"name": tool, "arguments": arguments}))
+        """Call a tool without waiting. Its answer becomes a stray."""
+        await self.connection.send(*self._request("tools/call", {"name": tool, "arguments": arguments}))
 
     async def cancel(self) -> None:
-        """Cancel the request that was sent last."""
+        """Cancel the last request."""
         params = {"requestId": self._id}
         message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
-        await self.wire.send(json.dumps(message).encode(), self._headers("notifications/cancelled", params))
+        await self.connection.send(json.dumps(message).encode(), self._headers("notifications/cancelled", params))
 
     async def ping(self) -> None:
-        """See that the server answers.
+        """Check that the server still answers.
 
         Raises:
-            GoneError: It does not.
+            GoneError: If it doesn't.
         """
         await self.ask("server/discover" if self.is_stateless else "ping")
 
     async def send_raw(self, data: bytes) -> None:
-        """Send bytes that are no message."""
+        """Send bytes that aren't a message."""
         with anyio.move_on_after(self.timeout):
-            await self.wire.send(data, self._headers("tools/list", {}))
-        self.strays += map(Answer, self.wire.take())  # over HTTP it has been answered by now
+            await self.connection.send(data, self._headers("tools/list", {}))
+        self.strays += map(Answer, self.connection.take())  # Over HTTP the answer has arrived by now.
 
     async def _exchange(self, data: bytes, headers: Mapping[str, str]) -> Answer:
         with anyio.move_on_after(self.timeout):
-            await self.wire.send(data, headers)
+            await self.connection.send(data, headers)
             while True:
-                answer = Answer(await self.wire.receive())
+                answer = Answer(await self.connection.receive())
                 if isinstance(answer.received, Status) or answer.received.get("id") == self._id:
                     return answer
-                if self.wire.name == "http" and "error" in answer.received:
-                    return answer  # it is the answer to this POST, with an id that was not to be read
+                if self.connection.name == "http" and "error" in answer.received:
+                    return answer  # It answers this POST: the server couldn't read the id.
                 self.strays.append(answer)
         raise GoneError("timeout", f"no answer within {self.timeout:g} s")
 
     def _headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
-        """What HTTP needs besides (specification 2026-07-28, transports, streamable HTTP)."""
+        """Return the headers that HTTP needs (specification 2026-07-28, transports, streamable HTTP)."""
         if method == "initialize":
             return {}
         headers = {"MCP-Protocol-Version": self.revision}
@@ -206,10 +198,10 @@ class Session:
     async def list_tools(self) -> tuple[list[dict[str, Any]], list[Answer], str]:
         """List the tools, page by page.
 
-        A name that is listed twice has no annotations: nothing says which of the two tools a call runs.
+        A tool whose name is listed twice loses its annotations, since a call may run either tool.
 
         Returns:
-            Every tool with a name and an input schema, the answers that listed them, and what was wrong, if anything.
+            Each tool with a name and an input schema, the answers that list them, and what is wrong (empty if nothing).
         """
         tools, answers, wrong = await self._pages()
         twice = {name for name, count in Counter(self.listed).items() if count > 1}
@@ -228,7 +220,7 @@ class Session:
             answers.append(answer)
             listed = answer.result.get("tools")
             if not isinstance(listed, list):
-                # A server without tools knows no such method.
+                # A server without tools doesn't know the method.
                 lacking = "" if answer.code == -32601 else "an answer without a list of tools"
                 return tools, answers, wrong or lacking
             good = [t for t in listed if isinstance(t, dict) and isinstance(t.get("name"), str)]
@@ -240,14 +232,14 @@ class Session:
             if cursor is None:
                 return tools, answers, wrong
             if not isinstance(cursor, str) or cursor in seen:
-                return tools, answers, wrong or "a cursor that came before, or is no string"
+                return tools, answers, wrong or "a cursor that isn't a string or was used before"
             seen.add(cursor)
         return tools, answers, wrong or f"more than {MAX_PAGES} pages"
 
 
 @dataclass(frozen=True)
 class Step:
-    """One part of a check, after which another connection can go on."""
+    """One part of a check. If it breaks the connection, the next step gets a new one."""
 
     label: str
     tool: str

@@ -1,4 +1,4 @@
-"""TARGET: what is to be checked, and how to connect to it."""
+"""The server to check, and how to connect to it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from typing import Any, Final, Literal
 
 import anyio
 
-from iserror.check.memory import lowlevel_of, memory
-from iserror.check.wire import CannotRunError, Http, Wire, safe_url, stdio
+from iserror.check.connection import CannotRunError, Connection, Http, safe_url, stdio
+from iserror.check.memory import memory
 from iserror.hosts import SUPPORTED
+from iserror.hosts.inside import lowlevel_of
 from iserror.redact.speech import safe_line
 from iserror.support.loading import imported
 
@@ -25,26 +26,26 @@ _USE: Final = "use -- COMMAND, an http(s):// URL, module:object or file.py:objec
 
 @dataclass(frozen=True)
 class Target:
-    """Something to connect to, as often as it takes."""
+    """A server that a check can connect to again and again."""
 
     kind: Literal["stdio", "http", "memory"]
     name: str
-    """For a person to read, without credentials."""
-    connect: Callable[[float], AbstractAsyncContextManager[Wire]]
-    """Connect; the argument is the seconds that it may take."""
+    """The name to show, without credentials."""
+    connect: Callable[[float], AbstractAsyncContextManager[Connection]]
+    """Opens a connection; the argument is the timeout in seconds."""
     server: Any = None
-    """The server object, of a target in memory."""
+    """The server object of a target in memory."""
 
 
 def parse(target: str | None, command: Sequence[str] = ()) -> Target:
-    """Read a target; a server object is loaded, a command is not yet started.
+    """Read a target. A server object is loaded; a command is started by `connect`.
 
     Args:
         target: An `http(s)://` URL, `module:object` or `file.py:object`; None with a command.
         command: A server on stdio, with its arguments.
 
     Raises:
-        CannotRunError: It is none of these, or cannot be loaded.
+        CannotRunError: If the target isn't one of these, or can't be loaded.
     """
     if bool(command) == (target is not None):
         raise CannotRunError(f"give one target: {_USE}")
@@ -59,14 +60,14 @@ def parse(target: str | None, command: Sequence[str] = ()) -> Target:
 
 
 def load(target: str) -> Any:
-    """The server object that `module:object` or `file.py:object` names, or that the function of this name makes.
+    """Return the server object that `module:object` or `file.py:object` names; a function of that name makes it.
 
     Raises:
-        CannotRunError: There is none.
+        CannotRunError: If there is no such object, or it isn't a server.
     """
     place, colon, name = target.rpartition(":")
     if not (colon and place and name):
-        raise CannotRunError(f"{target!r} is no target: {_USE}")
+        raise CannotRunError(f"{target!r} is not a target: {_USE}")
     with _running(f"{place} cannot be imported"):
         found: Any = imported(place)
     for part in name.split("."):
@@ -80,16 +81,16 @@ def load(target: str) -> Any:
                 found = anyio.run(_awaited, found)
     if lowlevel_of(found) is None:
         raise CannotRunError(
-            f"{target} is no server and makes none, but a {type(found).__name__}: supported are {SUPPORTED}"
+            f"{target} is of type {type(found).__name__}: name a server or a function that makes one, of {SUPPORTED}"
         )
     return found
 
 
 def call(text: str) -> tuple[str, dict[str, Any]]:
-    """A tool and its arguments, from `TOOL={...}`.
+    """Return the tool and the arguments in `TOOL={...}`.
 
     Raises:
-        ValueError: It is none.
+        ValueError: If the text has another form.
     """
     tool, _, arguments = text.partition("=")
     try:
@@ -107,7 +108,7 @@ async def _awaited(value: Any) -> Any:
 
 @contextlib.contextmanager
 def _running(what: str) -> Iterator[None]:
-    """Code of the user's runs: whatever it raises becomes one line."""
+    """Run the user's code silently, and turn what it raises into one line."""
     try:
         with quiet():
             yield
@@ -117,6 +118,6 @@ def _running(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """What a server of this process prints is not ours to print: it may hold what no one should see."""
+    """Drop what a server in this process prints: its output may hold secrets."""
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
         yield

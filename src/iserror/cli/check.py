@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
         options: With `server`, the command behind `--`.
     """
     from iserror.check import audit, baseline, finding, output, target
-    from iserror.check.notes import Options
+    from iserror.check.notes import CheckOptions
 
     if options.json and options.format is not None:
         raise ValueError("give --json or --format, not both")
@@ -77,8 +77,9 @@ def run(options: argparse.Namespace) -> int:
         os.environ.setdefault("OTEL_SDK_DISABLED", "true")
     render_outcome = output.renderer("json" if options.json else options.format or "table")
     accepted = baseline.read(options.baseline) if options.baseline is not None else set()
+    older = accepted | (baseline.read_older(options.write_baseline) if options.write_baseline is not None else set())
     what = target.parse(options.target, options.server)
-    asked = Options(
+    asked = CheckOptions(
         options.timeout,
         tuple(options.call),
         options.read_only,
@@ -92,12 +93,14 @@ def run(options: argparse.Namespace) -> int:
         done = audit.check(what, asked, Progress())
     finally:
         signal.signal(signal.SIGTERM, before)
+    unprobed = done.skipped.get(finding.UNPROBED, ())
     if options.write_baseline is not None:
-        baseline.write(options.write_baseline, done.found.values())
-        say(f"{_findings(len(done.found))} written to {options.write_baseline}")
+        kept = {key for key in older - set(done.found) if finding.may_come_of_a_probe(key, unprobed)}
+        baseline.write(options.write_baseline, done.found.values(), kept)
+        more = f"; {len(kept)} kept from before, not probed now" if kept else ""
+        say(f"{_findings(len(done.found))} written to {options.write_baseline}{more}")
         accepted = set(done.found)
     left = [found for key, found in done.found.items() if key not in accepted]
-    unprobed = done.skipped.get(finding.UNPROBED, ())
     if gone := sum(not finding.may_come_of_a_probe(key, unprobed) for key in accepted - set(done.found)):
         say(
             f"{_findings(gone, 'baseline ')} no longer {'occurs' if gone == 1 else 'occur'}: update it with "
@@ -106,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
     path = None
     if what.kind == "memory" and ".py:" in what.name:
         path = Path(os.path.relpath(what.name.rpartition(":")[0])).as_posix()
-    outcome = output.Outcome(
+    outcome = output.FinishedCheck(
         what.name, path, done.revisions, done.tools, left, len(done.found) - len(left), done.skipped, bool(done.probed)
     )
     columns = shutil.get_terminal_size((100, 24)).columns

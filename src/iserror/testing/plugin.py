@@ -162,8 +162,8 @@ class Server(pytest.Collector):
         from iserror.check import audit, target
         from iserror.check.checks.arguments import NO_SUCH_PROBE
         from iserror.check.checks.results import NO_SUCH_TOOL
-        from iserror.check.notes import Options
-        from iserror.check.wire import CannotRunError
+        from iserror.check.connection import CannotRunError
+        from iserror.check.notes import CheckOptions
 
         wrong = ""
         try:
@@ -174,7 +174,7 @@ class Server(pytest.Collector):
                 what = target.parse(self.name)
                 if what.kind != "memory":
                     raise CannotRunError(f"{self.name} is not in memory: use module:object or file.py:object")
-                done = audit.check(what, Options(calls=self.calls, probe=self.probe, probe_all=self.probe_all))
+                done = audit.check(what, CheckOptions(calls=self.calls, probe=self.probe, probe_all=self.probe_all))
             for setting, why in (("iserror_calls", NO_SUCH_TOOL), ("iserror_probe", NO_SUCH_PROBE)):
                 missing = done.skipped.get(why)
                 if missing and len(self.config.getini("iserror_servers")) == 1:

@@ -1,4 +1,4 @@
-"""What holds for every answer to `tools/call`: it fits the schema, and it leaks nothing."""
+"""Rules for every answer to `tools/call`: it fits the schema, and it leaks nothing."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from iserror.check.session import Answer
 from iserror.client.outcome import ContractBroken
 
 
-def look(audit: Audit, answer: Answer, tool: str = "") -> None:
+def note_answer(audit: Audit, answer: Answer, tool: str = "") -> None:
     """Note what is wrong with an answer, whichever check asked for it."""
-    leaks.look(audit, answer, tool)
-    look_at_form(audit, answer, tool)
+    leaks.note_leaks(audit, answer, tool)
+    note_form(audit, answer, tool)
 
 
-def look_at_form(audit: Audit, answer: Answer, tool: str) -> None:
-    """Note an answer that fits no schema."""
+def note_form(audit: Audit, answer: Answer, tool: str) -> None:
+    """Note an answer that breaks the protocol's schema."""
     if isinstance(answer.outcome, ContractBroken):
         audit.add("channels.broken_answer", answer.shown(), tool)

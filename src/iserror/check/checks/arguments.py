@@ -16,21 +16,22 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
-from iserror.check.checks.answer import look
+from iserror.check.checks.answer import note_answer
 from iserror.check.finding import UNPROBED
-from iserror.check.notes import Audit, Options
+from iserror.check.notes import Audit, CheckOptions
 from iserror.check.session import Answer, Session
 from iserror.client.outcome import ProtocolFailed, Succeeded, ToolFailed
 from iserror.support.jsonrpc import RESULT_REVISION
-from iserror.support.look import attempt
+from iserror.support.look import look
 from iserror.support.schema import schema_error
 
 MAX_CALLS: Final = 12
-"""Calls of one tool in one revision."""
+"""Maximum number of calls of one tool in one revision."""
 
 MAX_ALTERNATIVES: Final = 100
+"""Maximum number of alternatives in a property's schema to read."""
 
-NO_SUCH_PROBE: Final = "the probe that was asked for, since there is no such tool"
+NO_SUCH_PROBE: Final = "the probe that you asked for, since there is no such tool"
 
 _HEADER_MISMATCH: Final = -32020
 
@@ -41,7 +42,7 @@ def is_read_only(tool: Mapping[str, Any]) -> bool:
     return isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True
 
 
-async def check(audit: Audit, session: Session, tool: Mapping[str, Any], options: Options) -> None:
+async def check(audit: Audit, session: Session, tool: Mapping[str, Any], options: CheckOptions) -> None:
     """Send a tool arguments that must be refused, until the server accepts some."""
     name, schema = tool["name"], tool["inputSchema"]
     canary = f"canary{secrets.token_hex(8)}"
@@ -53,20 +54,20 @@ async def check(audit: Audit, session: Session, tool: Mapping[str, Any], options
         audit.skip(UNPROBED, name)
         return
     if not audit.validates:
-        audit.skip("arguments, since this server does not validate them", name)
+        audit.skip("arguments, since this server doesn't validate them", name)
         return
     audit.probed.add(name)
     for how, arguments, mark in bad:
         answer = await session.call(name, arguments)
-        look(audit, answer, name)
+        note_answer(audit, answer, name)
         if isinstance(answer.outcome, Succeeded):
             audit.validates = False
             audit.add("arguments.accepted", f"{how}: {answer.shown(mark)}", name)
             return
-        _look(audit, session, name, how, mark, answer)
+        _note_refusal(audit, session, name, how, mark, answer)
 
 
-def _look(audit: Audit, session: Session, name: str, how: str, mark: str, answer: Answer) -> None:
+def _note_refusal(audit: Audit, session: Session, name: str, how: str, mark: str, answer: Answer) -> None:
     if mark in str(answer.received):
         channel = "JSON-RPC error" if answer.code is not None else "result"
         audit.add("arguments.echo", f"{how}: the {channel} repeats the value that was sent", name)
@@ -81,16 +82,19 @@ def _look(audit: Audit, session: Session, name: str, how: str, mark: str, answer
 
 
 def broken(schema: Mapping[str, Any], canary: str) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """What is broken, the arguments, and the word in them to look for; what is most certain comes first.
+    """Yield bad arguments, those that are most certain to be refused first.
 
     Args:
         schema: The tool's input schema.
         canary: A word for the values, with hexadecimal digits at its end.
+
+    Yields:
+        What is wrong, the arguments, and the word in them that no answer may repeat.
     """
     properties = schema.get("properties")
     properties = properties if isinstance(properties, Mapping) else {}
-    said = schema.get("required")
-    required = {name for name in properties if name in said} if isinstance(said, list) else set()
+    names = schema.get("required")
+    required = {name for name in properties if name in names} if isinstance(names, list) else set()
     number = int(canary[-8:], 16) + 10**10
     opened = {name: _opened(kind, schema) for name, kind in properties.items()}
     wrong = {name: value for name, kind in opened.items() if (value := _wrong_type(kind, canary, number)) is not None}
@@ -100,10 +104,10 @@ def broken(schema: Mapping[str, Any], canary: str) -> Iterator[tuple[str, dict[s
     elif len(wrong) > 1:
         yield "every argument of a wrong type", wrong, canary
     for name, value in wrong.items():
-        # Every other one stays out, so that required ones are missing besides.
+        # The others are left out, so that required arguments are missing as well.
         yield f"{name} of a wrong type", {name: value}, str(number) if value == number else canary
     for name, kind in opened.items():
-        # A rule that stands in the schema need not be one that the server checks: something else is wrong as well.
+        # The server may not check every rule in the schema, so something else must be wrong as well.
         also = next(((other, value) for other, value in wrong.items() if other != name), None)
         if not required - {name} and also is None:
             continue
@@ -114,13 +118,13 @@ def broken(schema: Mapping[str, Any], canary: str) -> Iterator[tuple[str, dict[s
 
 
 def fitting(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The fewest arguments that a schema allows, from its own examples where it has some; None where none are found."""
-    made = attempt(_fitting, None, schema, schema, 0)
+    """Return the fewest arguments that a schema allows, from its examples if it has some; None if none are found."""
+    made = look(_fitting, None, schema, schema, 0)
     return made if isinstance(made, dict) and schema_error(schema, made) is None else None
 
 
 def example(schema: Mapping[str, Any]) -> list[Any]:
-    """The schema's own first example, or its default; nothing where it has neither."""
+    """Return a list of the schema's first example, or its default; an empty list without both."""
     examples = schema.get("examples")
     if isinstance(examples, list) and examples:
         return examples[:1]
@@ -128,14 +132,14 @@ def example(schema: Mapping[str, Any]) -> list[Any]:
 
 
 def _fitting(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Any:
-    """A value that fits, if it is not too special."""
-    if said := example(schema):
-        return said[0]
+    """Return a value that fits a common schema."""
+    if found := example(schema):
+        return found[0]
     if depth > MAX_DEPTH:
         raise RecursionError
     for option in islice(_alternatives(schema, root, 0), MAX_ALTERNATIVES):
-        if said := [*example(option), *option.get("enum", ())[:1], *([option["const"]] if "const" in option else ())]:
-            return said[0]
+        if found := [*example(option), *option.get("enum", ())[:1], *([option["const"]] if "const" in option else ())]:
+            return found[0]
         (kind, *_) = [option["type"]] if isinstance(option.get("type"), str) else option.get("type", ["null"])
         if kind == "object":
             properties = option.get("properties", {})
@@ -172,7 +176,7 @@ _FORMATS: Final = {
 _SCALARS: Final[Mapping[str, tuple[Any, ...]]] = {
     "string": (
         *("x", *_FORMATS.values()),
-        # What patterns ask for.
+        # Texts that match common patterns.
         *(
             "1",
             "12",
@@ -199,12 +203,12 @@ _SCALARS: Final[Mapping[str, tuple[Any, ...]]] = {
 
 
 def _is_formatted(name: object, value: object) -> bool:
-    """Whether a text has the form that a schema names; jsonschema does not look."""
+    """Return True if a text has the format that a schema names. jsonschema doesn't check formats."""
     return name not in _FORMATS or value == _FORMATS[str(name)]
 
 
 def _opened(kind: Any, schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The alternatives of a property's schema; an empty one among them where it is not known what it allows."""
+    """Return the alternatives of a property's schema. An empty one means that anything may be allowed."""
     found = list(islice(_alternatives(kind, schema, 0), MAX_ALTERNATIVES))
     return found if len(found) < MAX_ALTERNATIVES else [{}]
 
@@ -227,15 +231,15 @@ def _alternatives(kind: Any, schema: Mapping[str, Any], depth: int) -> Iterator[
 
 
 def _types(options: list[Mapping[str, Any]]) -> set[str]:
-    """The JSON types that are allowed; none where that is not known."""
+    """Return the JSON types that are allowed; an empty set if unknown."""
     types: set[str] = set()
     for option in options:
-        said = option.get("type")
-        if said is None and isinstance(option.get("enum"), list):
-            said = [_TYPE_OF.get(type(value), "") for value in option["enum"]]
-        if said is None and "const" in option:
-            said = _TYPE_OF.get(type(option["const"]), "")
-        names = [said] if isinstance(said, str) else said
+        kinds = option.get("type")
+        if kinds is None and isinstance(option.get("enum"), list):
+            kinds = [_TYPE_OF.get(type(value), "") for value in option["enum"]]
+        if kinds is None and "const" in option:
+            kinds = _TYPE_OF.get(type(option["const"]), "")
+        names = [kinds] if isinstance(kinds, str) else kinds
         if not isinstance(names, list) or not set(map(str, names)) <= _KNOWN:
             return set()
         types |= set(names)
@@ -247,9 +251,9 @@ _KNOWN: Final = {"string", "integer", "number", "boolean", "null", "array", "obj
 
 
 def _wrong_type(options: list[Mapping[str, Any]], canary: str, number: int) -> object:
-    """A value that no host takes for any of the alternatives; None where that is not certain."""
+    """Return a value that no host accepts for any of the alternatives; None if uncertain."""
     types = _types(options) - {"null"}
-    if "array" in types:  # an object can be iterated over, which is enough for some
+    if "array" in types:  # Some hosts accept an object, since it is iterable.
         return number if types == {"array"} else None
     if "object" in types:
         return [canary]
@@ -257,13 +261,13 @@ def _wrong_type(options: list[Mapping[str, Any]], canary: str, number: int) -> o
 
 
 def _out_of_range(options: list[Mapping[str, Any]], canary: str, number: int) -> Iterator[tuple[str, str | int]]:
-    """Values of the right type that break another rule, of a property with one alternative besides null."""
+    """Yield values of the right type that break another rule, if there is one alternative except null."""
     options = [option for option in options if option.get("type") != "null"]
     if len(options) != 1:
         return
     (option,) = options
     if isinstance(option.get("enum"), list) and all(isinstance(value, str) for value in option["enum"]):
-        yield "that is none of the enumeration", canary
+        yield "not in the enumeration", canary
     if option.get("type") in ("integer", "number"):
         if (top := _limit(option, "maximum", "exclusiveMaximum")) is not None:
             yield "above its range", top + number

@@ -1,4 +1,4 @@
-"""Which channel an error takes, and with which code."""
+"""The channel of an error, and its code."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from iserror.check.checks import leaks
-from iserror.check.checks.answer import look
+from iserror.check.checks.answer import note_answer
+from iserror.check.connection import Status
 from iserror.check.notes import Audit
 from iserror.check.session import Session
-from iserror.check.wire import Status
 from iserror.client.outcome import Succeeded
 
 _NO_TOOL: Final = "iserror_check_no_such_tool"
@@ -27,7 +27,7 @@ async def _expect(
         audit.skip(_RUNS_UNKNOWN, asked)
         return
     answer = await session.ask("tools/call", params)
-    look(audit, answer)
+    note_answer(audit, answer)
     if answer.code not in codes:
         audit.add(check, f"{asked}: {answer.shown()}, not JSON-RPC error {codes[0]}")
     if isinstance(answer.outcome, Succeeded):
@@ -35,7 +35,7 @@ async def _expect(
 
 
 def _unlisted(audit: Audit) -> str:
-    """Return a name that the server lists in no revision, always the same one if it can be."""
+    """Return a name that the server lists in no revision: the same name for every server if possible."""
     name = _NO_TOOL
     while name in audit.names:
         name += "_"
@@ -77,22 +77,22 @@ async def before_initialize(audit: Audit, session: Session) -> None:
         audit.skip(_RUNS_UNKNOWN, "a call before initialization")
         return
     answer = await session.ask("tools/call", {"name": _unlisted(audit), "arguments": {}})
-    # A server over HTTP need not keep sessions, and then knows of no initialization.
-    if answer.code is None and not isinstance(answer.outcome, Status) and session.wire.name != "http":
+    # A server over HTTP doesn't have to keep sessions. Without them it can't know whether a client initialized.
+    if answer.code is None and not isinstance(answer.outcome, Status) and session.connection.name != "http":
         audit.add("channels.before_initialize", f"a call before initialization: {answer.shown()}")
 
 
 async def malformed_json(audit: Audit, session: Session) -> None:
-    """Half a message. In memory there is nothing that would parse it."""
-    if session.wire.name == "memory":
+    """Send half a message. In memory, no parser would see it."""
+    if session.connection.name == "memory":
         return
     session.strays.clear()
     await session.send_raw(b'{"jsonrpc": "2.0", "id": "iserror-check", "method"')
-    await session.ask("tools/list")  # it answers still; what came before this answer was for the bytes
+    await session.ask("tools/list")  # The server still answers. Strays before this answer belong to the bytes.
     for stray in session.strays:
-        leaks.look(audit, stray, "")
+        leaks.note_leaks(audit, stray, "")
         refused = isinstance(stray.outcome, Status) and 400 <= stray.outcome.code < 500
         if not refused and stray.code not in _UNREADABLE:
             audit.add("channels.malformed_json", f"malformed JSON: {stray.shown()}")
-    if not session.strays and session.wire.name == "http":
+    if not session.strays and session.connection.name == "http":
         audit.add("channels.malformed_json", "malformed JSON: an empty answer, not HTTP status 400")

@@ -1,6 +1,6 @@
-"""What a guard does not cover, of a server object of this process: tools, exceptions, entries, return types.
+"""What a guard doesn't cover on a server object in this process: tools, exceptions, entries, return types.
 
-Nothing is run: tools are read through their objects, and modules through their source.
+No tool runs. These checks read the tool objects, and the source of the modules.
 """
 
 from __future__ import annotations
@@ -18,66 +18,58 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 
-from iserror.check.memory import lowlevel_of
 from iserror.check.notes import Audit
 from iserror.check.session import Session
 from iserror.errors.errormap import ErrorMap
 from iserror.errors.toolfailure import ToolFailure
 from iserror.hosts import guard_of
+from iserror.hosts.inside import PACKAGES, function_of, listed_tools, lowlevel_of, output_schema_of
 from iserror.layers.options import Options, is_guarded, options_of
 from iserror.layers.settings import Settings
 from iserror.support.loading import full_name
-from iserror.support.look import attempt
-from iserror.support.sdk import host_tool_errors, is_protocol_error
+from iserror.support.look import look
+from iserror.support.sdk import host_tool_errors, is_protocol_error, package_of
 
-_NOT_THE_USERS: Final = frozenset({"mcp", "mcp_types", "fastmcp", "iserror", "builtins"})
+_NOT_THE_USERS: Final = frozenset({*PACKAGES, "iserror", "builtins"})
 
 
 @dataclass(frozen=True)
 class _Tool:
     name: str
     tool: Any
-    """The host's object."""
-    fn: Any
-    """Its function; None of one that has none in this process."""
+    """The host's tool object."""
+    function: Any
+    """The tool's function; None if it has none in this process."""
 
     @property
     def options(self) -> Options | None:
-        found = options_of(self.fn)
+        """The options of the function's `@guard`; None if it has no guard."""
+        found = options_of(self.function)
         return found if found is not None and found.settings is not None else None
 
     @property
     def module(self) -> str:
-        return str(getattr(inspect.unwrap(self.fn), "__module__", "")) if self.fn is not None else ""
+        """The module of the function; empty if there is no function."""
+        return str(getattr(inspect.unwrap(self.function), "__module__", "")) if self.function is not None else ""
 
 
 async def check(audit: Audit, server: Any, session: Session) -> None:
-    """Look at every tool of a server object, and at the map of its guard."""
+    """Check every tool of a server object, and the map of its guard."""
     if lowlevel_of(server) is server:
-        audit.skip("coverage, since this is no server that a guard can be attached to", type(server).__name__)
+        audit.skip("coverage, since no guard can be attached to this kind of server", type(server).__name__)
         return
     try:
-        manager = getattr(server, "_tool_manager", None)
-        listed = manager.list_tools() if manager is not None else await server.list_tools()
+        listed = await listed_tools(server)
     except Exception as exc:
         audit.skip(f"coverage, since its tools cannot be listed ({type(exc).__name__})", type(server).__name__)
         return
-    tools = [_Tool(tool.name, tool, _function_of(tool)) for tool in listed]
+    tools = [_Tool(tool.name, tool, function_of(tool)) for tool in listed]
     attached = guard_of(server)
     for tool in tools:
-        if attached is None and not is_guarded(tool.fn):
+        if attached is None and not is_guarded(tool.function):
             _unguarded(audit, tool)
         _output(audit, tool)
     _map(audit, tools, attached)
-
-
-def _function_of(tool: Any) -> Any:
-    """The function of a tool object; of a transformed tool that of the one behind it."""
-    fn = getattr(tool, "fn", None)
-    if fn is None or str(getattr(fn, "__module__", "")).startswith("fastmcp."):
-        parent = getattr(tool, "parent_tool", None)
-        return None if parent is None else _function_of(parent)
-    return fn
 
 
 def _unguarded(audit: Audit, tool: _Tool) -> None:
@@ -91,33 +83,33 @@ def _unguarded(audit: Audit, tool: _Tool) -> None:
 
 
 def _output(audit: Audit, tool: _Tool) -> None:
-    fn = inspect.unwrap(tool.fn) if tool.fn is not None else None
-    # A host that made a schema of the type can serialise it.
-    if fn is None or tool.tool.output_schema is not None or inspect.isgeneratorfunction(fn):
+    fn = inspect.unwrap(tool.function) if tool.function is not None else None
+    # A host that derives a schema from the type can serialize it.
+    if fn is None or output_schema_of(tool.tool) is not None or inspect.isgeneratorfunction(fn):
         return
     if inspect.isasyncgenfunction(fn):
         return
-    said = attempt(lambda: get_type_hints(fn, include_extras=True).get("return"), None)
-    for kind in dict.fromkeys(_unserialisable(said)):
+    declared = look(lambda: get_type_hints(fn, include_extras=True).get("return"), None)
+    for kind in dict.fromkeys(_unserializable(declared)):
         name = full_name(kind) if isinstance(kind, type) and not get_args(kind) else str(kind)
         audit.add("coverage.output_type", f"it returns {name}, which cannot be made JSON", tool.name, name)
 
 
-def _unserialisable(kind: Any) -> Iterator[Any]:
-    """The types in a return type of which no JSON can be made."""
+def _unserializable(kind: Any) -> Iterator[Any]:
+    """Yield the types in a return type that can't be serialized as JSON."""
     origin, inside = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        yield from _unserialisable(inside[0])
+        yield from _unserializable(inside[0])
     elif origin in (Union, UnionType) or (isinstance(origin, type) and issubclass(origin, Collection)):
         for part in inside:
-            yield from _unserialisable(part)
-    # The host's own types, such as images and results, are not made JSON as they are.
-    elif str(getattr(kind, "__module__", "")).partition(".")[0] not in _NOT_THE_USERS:
+            yield from _unserializable(part)
+    # A host serializes its types, such as images and results, in its own way.
+    elif package_of(str(getattr(kind, "__module__", ""))) not in _NOT_THE_USERS:
         try:
             TypeAdapter(kind).json_schema(mode="serialization")
         except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema):
             yield kind
-        except Exception:  # a forward reference, a type of the user's that fails: nothing is known
+        except Exception:  # A forward reference, or a user's type that fails: nothing is known about it.
             return
 
 
@@ -125,7 +117,7 @@ def _unserialisable(kind: Any) -> Iterator[Any]:
 
 
 def _map(audit: Audit, tools: Iterable[_Tool], attached: Settings | None) -> None:
-    """Exceptions without an entry, and entries without an exception."""
+    """Note exceptions without an entry, and entries without an exception."""
     by_module: dict[str, list[_Tool]] = {}
     maps: dict[int, tuple[str, ErrorMap]] = {} if attached is None else {id(attached.errors): ("", attached.errors)}
     for tool in tools:
@@ -159,8 +151,8 @@ def _maps_of(tool: _Tool, attached: Settings | None) -> list[ErrorMap]:
 class _Source:
     """The user's own modules: what they define and what they raise, by name.
 
-    A name that stands anywhere but in a class's bases, an `except`, an annotation or the first argument of `.add`
-    counts as raised: what is missed here is only not found.
+    A name counts as raised if it appears anywhere except in a class's bases, an `except`, an annotation or the first
+    argument of `.add`. So the check may miss an exception, but doesn't report one that can be raised.
     """
 
     def __init__(self, modules: Iterable[str]) -> None:
@@ -168,14 +160,14 @@ class _Source:
         self.used: set[str] = set()
         for name, module in list(sys.modules.items()):
             if name.partition(".")[0] in self.tops and isinstance(module, ModuleType):
-                tree = attempt(_parsed, None, module)
+                tree = look(_parsed, None, module)
                 if tree is not None:
                     uses = _Uses()
                     uses.visit(tree)
                     self.used |= uses.names
 
     def exceptions_of(self, module: str) -> Iterator[type[Exception]]:
-        """The exception classes that a module defines, but a base that is never raised itself."""
+        """Yield the exception classes that a module defines, except bases that are never raised themselves."""
         for name, kind in sorted(vars(sys.modules.get(module, object)).items()):
             if (
                 isinstance(kind, type)
@@ -189,13 +181,13 @@ class _Source:
                 yield kind
 
     def cannot_be_raised(self, key: type[BaseException] | str) -> str:
-        """Why nothing can raise what an entry names; empty where something may."""
+        """Return why nothing can raise the exception that an entry names; empty if something may."""
         kind: Any = key
         if isinstance(key, str):
             module, _, name = key.rpartition(".")
-            if module not in sys.modules and attempt(find_spec, None, module.partition(".")[0]) is None:
+            if module not in sys.modules and look(find_spec, None, module.partition(".")[0]) is None:
                 return "its library is not installed"
-            kind = attempt(lambda: getattr(import_module(module), name), None)
+            kind = look(lambda: getattr(import_module(module), name), None)
             if not isinstance(kind, type) or not issubclass(kind, BaseException):
                 return "there is no exception class of this name"
         if kind.__module__.partition(".")[0] not in self.tops or self._is_used(kind):
@@ -211,7 +203,7 @@ def _parsed(module: ModuleType) -> ast.Module:
 
 
 class _Uses(ast.NodeVisitor):
-    """Names that a module uses otherwise than to catch, to derive, to annotate or to map."""
+    """Collects the names that a module uses for anything except to catch, derive, annotate or map."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -224,7 +216,7 @@ class _Uses(ast.NodeVisitor):
         self.visit(node.value)
 
     def visit_alias(self, node: ast.alias) -> None:
-        if node.asname is not None:  # it may be raised under that name
+        if node.asname is not None:  # The module may raise it under that name.
             self.names.add(node.name.rpartition(".")[2])
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:

@@ -1,7 +1,7 @@
-"""Fault injection: every tool of a guarded server is made to fail in every way, and what comes of it is checked.
+"""Fault injection: make every tool of a guarded server fail in every way, and check the result.
 
-Nothing of it reaches the user's own outlets: the log goes to a folder of its own, and the guards' `on_error` hooks
-are taken away meanwhile.
+The user's log and pagers get nothing: the log goes to a temporary folder, and the guards lose their `on_error` hooks
+while the check runs.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Any, Final
 import anyio
 
 from iserror.check.bodies import PLACE, Bodies, Place, Stage
-from iserror.check.checks.answer import look_at_form
+from iserror.check.checks.answer import note_form
 from iserror.check.checks.arguments import fitting
-from iserror.check.faults import Fault, faults
+from iserror.check.connection import CannotRunError
+from iserror.check.faults import InjectedFault, faults_of
 from iserror.check.memory import Memory
-from iserror.check.notes import Audit, Options
+from iserror.check.notes import Audit, CheckOptions
 from iserror.check.plants import Plants
 from iserror.check.session import Answer, Session, Step
-from iserror.check.wire import CannotRunError
 from iserror.client.outcome import ProtocolFailed, Succeeded, ToolFailed
 from iserror.errors.failure import Failure
 from iserror.errors.vocabulary import default_outcome
@@ -40,24 +40,28 @@ from iserror.logs.sink import FileSink
 from iserror.redact.speech import safe_name
 from iserror.support.causes import leaves
 from iserror.support.jsonrpc import FAILURE_KEY, REQUEST_ID_KEY
-from iserror.support.look import attempt
+from iserror.support.look import look, shield
 from iserror.support.schema import schema_error
 
 MAX_TEXT: Final = 2_000
+"""Maximum length of a text, in characters."""
+
 _POLL: Final = 0.005
+"""How long to wait before the server's thread is asked again, in seconds."""
+
 _LOGGED_WITHIN: Final = 5.0
-"""Seconds for the line of a cancelled call, which no answer waits for."""
+"""How long the log line of a cancelled call may take, in seconds. No answer waits for it."""
 
 
 class Injection:
-    """One run of it.
+    """One run of fault injection.
 
     Args:
-        server: The server object, of any host.
-        options: What was asked for: `--call` gives a tool's arguments.
+        server: The server object of any host.
+        options: The user's options. `calls` gives a tool's arguments.
     """
 
-    def __init__(self, server: Any, options: Options) -> None:
+    def __init__(self, server: Any, options: CheckOptions) -> None:
         self.server = server
         self.arguments = dict(options.calls)
         self.plants = Plants()
@@ -66,15 +70,15 @@ class Injection:
         self.log = Path()
         self.sink: FileSink | None = None
         self.left_out: set[str] = set()
-        """Tools of which nothing more is to be found out."""
+        """Tools that get no more faults, since none reaches a guarded body."""
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Log to a folder of its own, and put everything back in the end."""
+        """Log to a temporary folder, and restore everything afterwards."""
         before = State.file, State.stderr, State.level, State.configured
         with (
             tempfile.TemporaryDirectory(prefix="iserror-inject-", ignore_cleanup_errors=True) as folder,
-            warnings.catch_warnings(),  # made errors, they would come out of a host in the place of a result
+            warnings.catch_warnings(),  # A warning raised as an error would replace a result.
         ):
             warnings.simplefilter("ignore")
             self.log = Path(folder) / "inject.jsonl"
@@ -88,20 +92,20 @@ class Injection:
                 State.file, State.stderr, State.level, State.configured = before
 
     async def steps(self, session: Session, audit: Audit, tools: list[dict[str, Any]]) -> list[Step]:
-        """What to try with each tool.
+        """Return a step for each fault of each tool.
 
         Raises:
-            CannotRunError: No tool has a guard.
+            CannotRunError: If no tool has a guard.
         """
         for name in set(self.arguments) - {tool["name"] for tool in tools}:
-            audit.skip("the call that was asked for, since there is no such tool", name)
+            audit.skip("the call that you asked for, since there is no such tool", name)
         steps: list[Step] = []
         is_guarded = guard_of(self.server) is not None
         for tool in tools:
             name = tool["name"]
             place = await self._place(session, name)
             if place is None:
-                audit.skip("fault injection, since its body cannot be replaced (a proxy, or made for each call)", name)
+                audit.skip("fault injection, since its body can't be replaced (a proxy, or made for each call)", name)
                 continue
             is_guarded = is_guarded or place.is_guarded
             arguments = self.arguments.get(name, fitting(tool["inputSchema"]))
@@ -112,34 +116,39 @@ class Injection:
             skip = partial(_skip, audit, name)
             steps += (
                 Step(fault.name, name, partial(self._try, audit, tool, arguments, fault))
-                for fault in faults(place.maps, self.plants, output, skip)
+                for fault in faults_of(place.maps, self.plants, output, skip)
             )
         if tools and not is_guarded:
             raise CannotRunError("no tool has a guard: use guard.attach(server), and check again")
         return steps
 
     async def _place(self, session: Session, name: str) -> Place | None:
-        """Replace what bodies there are now, and say where a call of this tool ends."""
-        wire = session.wire
-        assert isinstance(wire, Memory)
+        """Replace the bodies that exist now, and return the stand-in that a call of this tool leads to."""
+        connection = session.connection
+        assert isinstance(connection, Memory)
 
-        async def look() -> Place | None:
+        async def replace_and_find() -> Place | None:
             self.bodies.replace_all(self.server)
             return await self.bodies.find(self.server, name)
 
         # A lifespan may have configured a log.
         State.file, State.stderr, State.level, State.configured = self.sink, None, logging.INFO, True
-        return await wire.inside(look, session.timeout)
+        return await connection.inside(replace_and_find, session.timeout)
 
     async def _try(
-        self, audit: Audit, tool: Mapping[str, Any], arguments: Mapping[str, Any], fault: Fault, session: Session
+        self,
+        audit: Audit,
+        tool: Mapping[str, Any],
+        arguments: Mapping[str, Any],
+        fault: InjectedFault,
+        session: Session,
     ) -> None:
         name = tool["name"]
         place = await self._place(session, name)
-        if place is None or name in self.left_out:  # look-ups may change while a server runs
+        if place is None or name in self.left_out:  # Look-ups may change while a server runs.
             return
         if fault.channel == "none" and not place.attached and not place.is_async:
-            audit.skip("a cancellation, of which a plain function knows nothing without guard.attach(server)", name)
+            audit.skip("a cancellation, since a plain function can't see it without guard.attach(server)", name)
             return
         self.stage.set(fault.exception, fault.value, waits=fault.channel == "none")
         try:
@@ -151,8 +160,10 @@ class Injection:
             self.stage.released.set()
         if not self.stage.entered:
             self.left_out.add(name)
-            said = _envelope(answer).get("code", answer.code or "no failure")
-            audit.skip(f"fault injection, since a call ended before its body ({said}); --call gives arguments", name)
+            code = _envelope(answer).get("code", answer.code or "no failure")
+            audit.skip(
+                f"fault injection, since a call ended before its body ({code}): pass arguments with --call", name
+            )
             return
         call = self.stage.call
         if call is None:
@@ -162,18 +173,18 @@ class Injection:
         request_id = call.root.request_id
         records = self._records(request_id)
         if isinstance(answer.outcome, Succeeded) and any(record.get("handled") == "recovered" for record in records):
-            audit.skip("what becomes of its failures, since a middleware answers in their place", name)
+            audit.skip("the result of its failures, since a middleware answers instead", name)
             return
-        _Judge(audit, self.plants, tool, place, fault, request_id).look(answer, records)
+        _Judge(audit, self.plants, tool, place, fault, request_id).judge(answer, records)
         await session.ping()
 
     def _records(self, request_id: str) -> list[Record]:
-        return attempt(find, [], request_id, self.log)
+        return shield(find, [], request_id, self.log)
 
     # --- cancellation ---
 
     async def _cancel(self, audit: Audit, session: Session, name: str, arguments: Mapping[str, Any]) -> None:
-        """Cancel a call while its body runs: no result may come of it, and one line says that it was cancelled."""
+        """Cancel a call while its body runs. It must get no result, and one log line must report the cancellation."""
         where = "cancelled by the client"
         session.strays.clear()
         await session.start(name, arguments)
@@ -183,7 +194,7 @@ class Injection:
             await session.ping()
             audit.skip("a cancellation, since the host runs it on its event loop", name)
             return
-        await session.ping()  # the server has read the cancellation by now
+        await session.ping()  # The server has read the cancellation by now.
         self.stage.released.set()
         call = self.stage.call
         if call is None:
@@ -194,20 +205,16 @@ class Injection:
         await session.ping()
         events = [record["event"] for record in _final(self._records(request_id))]
         if events != ["tool_cancelled"]:
-            audit.add(
-                "inject.log", f"not one line that it was cancelled, but: {', '.join(events) or 'none'}", name, where
-            )
+            audit.add("inject.log", f"{', '.join(events) or 'no line'}, not one line tool_cancelled", name, where)
         for stray in session.strays:
             if isinstance(stray.outcome, (Succeeded, ToolFailed)):
-                audit.add(
-                    "inject.channel", f"a call that was cancelled: {stray.shown()}, not left unanswered", name, where
-                )
+                audit.add("inject.channel", f"a cancelled call: {stray.shown()}, not left unanswered", name, where)
 
 
 async def _until(is_so: Callable[[], bool], seconds: float) -> None:
-    """Wait for something in the server's thread, so many seconds at most."""
+    """Wait for a condition in the server's thread, up to a number of seconds."""
     with anyio.move_on_after(seconds):
-        while not is_so():  # noqa: ASYNC110 - nothing tells
+        while not is_so():  # noqa: ASYNC110 - no event exists
             await anyio.sleep(_POLL)
 
 
@@ -222,10 +229,10 @@ def _envelope(answer: Answer) -> Mapping[str, Any]:
 
 
 class _Judge:
-    """What must come of one fault."""
+    """Compares the result of one fault with the result that the map declares."""
 
     def __init__(
-        self, audit: Audit, plants: Plants, tool: Mapping[str, Any], place: Place, fault: Fault, request_id: str
+        self, audit: Audit, plants: Plants, tool: Mapping[str, Any], place: Place, fault: InjectedFault, request_id: str
     ) -> None:
         self.audit, self.plants, self.tool, self.place, self.fault = audit, plants, tool, place, fault
         self.request_id = request_id
@@ -233,41 +240,42 @@ class _Judge:
     def add(self, check: str, seen: str, where: str = "") -> None:
         self.audit.add(check, seen, self.tool["name"], where or self.fault.name)
 
-    def look(self, answer: Answer, records: list[Record]) -> None:
-        look_at_form(self.audit, answer, self.tool["name"])
+    def judge(self, answer: Answer, records: list[Record]) -> None:
+        """Note what is wrong with an answer and its log records."""
+        note_form(self.audit, answer, self.tool["name"])
         fault = self.fault
         if sent := self.plants.sent(answer.received):
-            vouched = f" (the map calls {', '.join(fault.safe)} safe)" if fault.safe else ""
-            self.add("inject.leak", f"{', '.join(sent)} in the answer{vouched}")
+            marked = f" (the map marks {', '.join(fault.safe)} as safe)" if fault.safe else ""
+            self.add("inject.leak", f"{', '.join(sent)} in the answer{marked}")
         if logged := self.plants.logged(records):
             self.add("inject.leak", f"{', '.join(logged)} in the log", f"{fault.name}, log")
         if fault.channel == "protocol":
-            self._look_at_protocol(answer)
+            self._judge_protocol(answer)
         elif not isinstance(answer.outcome, ToolFailed):
             self.add("inject.channel", f"{self._shown(answer)}, not a result with isError true")
         elif self.place.attached:
-            self._look_at_envelope(answer)
+            self._judge_envelope(answer)
         else:
-            self._look_at_text(answer)
-        self._look_at_log(records)
+            self._judge_text(answer)
+        self._judge_log(records)
 
     def _shown(self, answer: Answer) -> str:
-        """What came, unless something planted is in it."""
+        """Describe the answer, unless it contains a planted secret."""
         return "an answer" if self.plants.sent(answer.received) else answer.shown()
 
-    def _look_at_protocol(self, answer: Answer) -> None:
+    def _judge_protocol(self, answer: Answer) -> None:
         if isinstance(answer.outcome, ProtocolFailed) and str(answer.code) == self.fault.code:
             error = answer.received.get("error") if isinstance(answer.received, Mapping) else None
             data = error.get("data") if isinstance(error, Mapping) else None
             if not isinstance(data, Mapping) or data.get(REQUEST_ID_KEY) != self.request_id:
                 self.add("inject.code", f"no {REQUEST_ID_KEY} of this call in the error's data")
         elif self.place.attached or not isinstance(answer.outcome, ToolFailed):
-            # Without `attach` the 1.x SDK makes a result of it.
+            # Without `attach`, the 1.x SDK turns it into a result.
             self.add("inject.channel", f"{self._shown(answer)}, not JSON-RPC error {self.fault.code}")
 
-    def _look_at_envelope(self, answer: Answer) -> None:
+    def _judge_envelope(self, answer: Answer) -> None:
         fault, envelope = self.fault, _envelope(answer)
-        failure = attempt(Failure.model_validate, None, envelope)
+        failure = look(Failure.model_validate, None, envelope)
         if failure is None:
             self.add("inject.code", "no valid envelope in _meta" if envelope else "no envelope in _meta")
             return
@@ -291,32 +299,32 @@ class _Judge:
         if texts != [failure.text]:
             self.add("inject.text", f"not the envelope's text alone: {self._shown(answer)}")
         else:
-            self._look_at_bounds(texts[0])
+            self._judge_bounds(texts[0])
         schema, structured = self.tool.get("outputSchema"), answer.result.get("structuredContent")
         if isinstance(schema, dict) and structured is not None:
             wrong_there = schema_error(schema, structured)
             if wrong_there is not None:
                 self.audit.add("results.output_schema", f"an error: {wrong_there}", self.tool["name"])
 
-    def _look_at_text(self, answer: Answer) -> None:
-        """Without `attach` there is the text alone, behind the words of some hosts."""
+    def _judge_text(self, answer: Answer) -> None:
+        """Check the text alone: without `attach` there is no envelope, and some hosts add a prefix."""
         text = "\n".join(answer.texts)
         close = rf"\[.* failed; .*; request_id: {self.request_id}\]"
         shape = rf"(Error executing tool \S+: )?{self.fault.code}: [^\n]+\n(.+\n)?{close}"
         if re.fullmatch(shape, text) is None:
             self.add("inject.code" if self.fault.code not in text else "inject.text", self._shown(answer))
-        self._look_at_bounds(text)
+        self._judge_bounds(text)
 
-    def _look_at_bounds(self, text: str) -> None:
+    def _judge_bounds(self, text: str) -> None:
         # Control, format (zero width, bidirectional), surrogates, private use.
         bad = sorted({f"U+{ord(c):04X}" for c in text if c != "\n" and unicodedata.category(c).startswith("C")})
         if bad:
-            self.add("inject.text", f"characters that no text may have: {', '.join(bad)}")
+            self.add("inject.text", f"forbidden characters: {', '.join(bad)}")
         if len(text) >= MAX_TEXT:
             self.add("inject.text", f"{len(text):,} characters")
 
-    def _look_at_log(self, records: list[Record]) -> None:
-        """One line says how the call ended."""
+    def _judge_log(self, records: list[Record]) -> None:
+        """Check that one line reports how the call ended."""
         fault = self.fault
         found = _final(records)
         if len(found) != 1:
@@ -336,9 +344,9 @@ class _Judge:
             if not any(link.type.endswith(kind) for link in links):
                 self.add("inject.log", f"{kind} is not in the line's exception")
         if not any(frame.file == PLACE for link in links for frame in link.frames):
-            self.add("inject.log", "the traceback does not lead to where it was raised")
+            self.add("inject.log", "the traceback doesn't lead to the line that raised it")
 
 
 def _final(records: list[Record]) -> list[Record]:
-    """The lines that say how the call ended; what a middleware ran again, or went on without, has others."""
+    """Return the lines about how the call ended, without those of failures that a middleware handled."""
     return [record for record in records if record["event"] in FINAL and "handled" not in record]

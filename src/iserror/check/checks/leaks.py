@@ -1,4 +1,4 @@
-"""Secrets, and a server's insides, in what was received: which kind and where, never what."""
+"""Secrets and internals in what a server sends: the kind and the place, never the text."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from iserror.redact.rule import MARK, Profile
 
 _KINDS: Final = re.compile(re.escape(MARK) + r"(\w{1,40})\]")
 _BOUNDS: Final = {"size", "cycle", "int"}
-"""Markers of what was not looked at."""
+"""Markers of parts that the redactor doesn't read."""
 
 
-def look(audit: Audit, answer: Answer, tool: str) -> None:
-    """Look through everything in an answer; through errors for insides too.
+def note_leaks(audit: Audit, answer: Answer, tool: str) -> None:
+    """Note secrets in an answer, and internals in an error.
 
-    A success may well hold paths and SQL: that can be what the tool is for.
+    A success may contain paths and SQL, since they can be the tool's purpose.
     """
     received = answer.received
     if not isinstance(received, dict):
@@ -34,7 +34,7 @@ def look(audit: Audit, answer: Answer, tool: str) -> None:
 
 
 def leaked(part: object, *, by_key: bool, is_error: bool) -> Iterator[tuple[str, str]]:
-    """What leaked in a part of an answer: the check, and the kind."""
+    """Yield the leaks in a part of an answer: the check, and the kind."""
     secrets: set[str] = set()
     profiles: tuple[Profile, ...] = ("log", "model") if is_error else ("log",)
     for profile in profiles:
@@ -45,7 +45,10 @@ def leaked(part: object, *, by_key: bool, is_error: bool) -> Iterator[tuple[str,
 
 
 def parts(received: dict[str, Any]) -> Iterator[tuple[str, object, bool]]:
-    """Where, what, and whether its keys say what the values are: those of schemas do not."""
+    """Yield the parts of an answer: the place, the value, and whether its keys describe the values.
+
+    The keys of schemas don't.
+    """
     error, result = received.get("error"), received.get("result")
     if isinstance(error, dict):
         yield "the error's message", error.get("message"), False
@@ -76,7 +79,7 @@ def _markers(value: object) -> list[str]:
 
 
 def _texts(value: object) -> Iterator[str]:
-    waiting = [value]  # no recursion: an answer may be nested as deep as it likes
+    waiting = [value]  # A loop instead of recursion, since an answer may be nested deeply.
     while waiting:
         item = waiting.pop()
         if isinstance(item, str):

@@ -1,6 +1,6 @@
-"""One raw JSON-RPC connection, whatever carries it: hand-written messages go out, every message is handed on.
+"""A raw JSON-RPC connection over any transport: it sends any bytes, and passes on every message.
 
-The SDKs' own clients would refuse to send what a check has to send, and hide what a server must not answer.
+The SDKs' clients would refuse to send malformed messages, and would hide malformed answers.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ from iserror.redact.speech import safe_line
 Message = Mapping[str, Any]
 
 MAX_MESSAGE: Final = 16 << 20
-"""Bytes of one message; a server that sends more is not read any further."""
+"""Maximum size of a message, in bytes. If a server sends more, the check stops reading."""
 
 MAX_NOTED: Final = 100
+"""Maximum number of noise lines and of notifications to keep."""
 
 MAX_WAITING: Final = 10_000
-"""Messages that wait to be looked at; a server that sends more, without being asked, is heard no further."""
+"""Maximum number of messages to hold. If a server sends more without being asked, the rest is dropped."""
 
 GRACE: Final = 2.0
-"""Seconds for a server to end by itself."""
+"""How long a server may take to end by itself, in seconds."""
 
 
 class CannotRunError(ValueError):
-    """There is nothing to check: the target cannot be loaded, started or reached."""
+    """The target can't be loaded, started or reached, so there is nothing to check."""
 
 
 class GoneError(Exception):
-    """The server does not answer any more."""
+    """The server stopped answering."""
 
     def __init__(self, reason: Literal["timeout", "died", "flood", "undecodable"], seen: str) -> None:
         super().__init__(seen)
@@ -49,32 +50,35 @@ class GoneError(Exception):
 
 @dataclass(frozen=True)
 class Status:
-    """An HTTP status that came in place of a JSON-RPC message."""
+    """An HTTP status without a JSON-RPC message."""
 
     code: int
 
 
-class Wire:
-    """A connection; each transport says how a message is sent and fills the inbox."""
+class Connection:
+    """A connection to a server. Each transport sends in its own way, and fills the inbox."""
 
     name: str = ""
+    """The transport."""
 
     def __init__(self) -> None:
         self._inbox: deque[Message | Status | GoneError] = deque()
         self._arrived = anyio.Event()
         self.noise: list[str] = []
+        """Lines that aren't messages: their length and their beginning, redacted."""
         self.notices: list[Message] = []
+        """Notifications of the server."""
         self.gone: GoneError | None = None
 
     async def send(self, data: bytes, headers: Mapping[str, str] | None = None) -> None:
-        """Send one message, well-formed or not; the headers count on HTTP only."""
+        """Send one message, well-formed or not. Only HTTP uses the headers."""
         raise NotImplementedError
 
     async def receive(self) -> Message | Status:
-        """Wait for the next response, or for a status without one.
+        """Wait for the next response or bare HTTP status.
 
         Raises:
-            GoneError: The connection ended.
+            GoneError: If the connection has ended.
         """
         while True:
             if self.gone is not None:
@@ -93,7 +97,7 @@ class Wire:
                 self.notices.append(found)
 
     async def _refuse(self, request: Message) -> None:
-        """Answer what the server asks: it was told that this client can do nothing."""
+        """Answer a request of the server, which knows that this client has no capabilities."""
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
         if request["method"] == "ping":
             answer["result"] = {}
@@ -102,7 +106,7 @@ class Wire:
         await self.send(json.dumps(answer).encode())
 
     def take(self) -> list[Message | Status]:
-        """Every response that has come already."""
+        """Take the responses that have arrived out of the inbox, and return them."""
         waiting, self._inbox = self._inbox, deque()
         taken: list[Message | Status] = []
         for item in waiting:
@@ -113,13 +117,13 @@ class Wire:
         return taken
 
     def put(self, item: Message | Status | GoneError) -> None:
-        """Hand on what came."""
+        """Put a message into the inbox."""
         if len(self._inbox) < MAX_WAITING or isinstance(item, GoneError):
             self._inbox.append(item)
         self._arrived.set()
 
     def put_bytes(self, data: bytes) -> bool:
-        """Take in what came, if it is a JSON-RPC message; else note it."""
+        """Put a JSON-RPC message into the inbox and return True; note anything else."""
         message = as_message(data)
         if message is not None:
             self.put(message)
@@ -132,7 +136,7 @@ class Wire:
 
 
 def as_message(data: bytes) -> Message | None:
-    """The JSON-RPC message that these bytes are; bytes that are no UTF-8 become lone surrogates in its texts."""
+    """Parse a JSON-RPC message; return None for anything else. Bytes that aren't UTF-8 become lone surrogates."""
     try:
         try:
             found = json.loads(data.decode())
@@ -146,7 +150,7 @@ def as_message(data: bytes) -> Message | None:
 
 
 def _lines(rest: bytearray, chunk: bytes) -> list[bytes]:
-    """The lines that a chunk completes; what is left of it stays in `rest`."""
+    """Return the lines that a chunk completes, and leave the remainder in `rest`."""
     head, newline, tail = chunk.rpartition(b"\n")
     if not newline:
         rest += chunk
@@ -159,17 +163,17 @@ def _lines(rest: bytearray, chunk: bytes) -> list[bytes]:
 # --- stdio ---------------------------------------------------------------------------------------------------
 
 
-class _Stdio(Wire):
+class _Stdio(Connection):
     name = "stdio"
 
     def __init__(self, process: anyio.abc.Process) -> None:
         super().__init__()
         self.process = process
-        self.said = b""
+        self.last_stderr = b""
 
     async def send(self, data: bytes, headers: Mapping[str, str] | None = None) -> None:
         assert self.process.stdin is not None
-        # What is read next tells why, where the other side is gone.
+        # If the server is gone, the next read tells why.
         with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             if self.process.returncode is None:
                 await self.process.stdin.send(data + b"\n")
@@ -190,9 +194,9 @@ class _Stdio(Wire):
         self._died()
 
     async def watch(self) -> None:
-        """Notice its end where something that it started keeps stdout open."""
+        """Notice that the process ended even if a child of it keeps stdout open."""
         await self.process.wait()
-        await anyio.sleep(GRACE / 4)  # what it wrote last is still to be read
+        await anyio.sleep(GRACE / 4)  # Leave time to read the last output.
         self._died()
 
     def _died(self) -> None:
@@ -204,29 +208,29 @@ class _Stdio(Wire):
         assert self.process.stderr is not None
         with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async for chunk in self.process.stderr:
-                self.said = (self.said + chunk)[-4_000:]
+                self.last_stderr = (self.last_stderr + chunk)[-4_000:]
 
     def _last_words(self) -> str:
-        lines = self.said.decode("utf-8", "replace").split("\n")
-        said = next((line for line in reversed(lines) if line.strip()), "")
-        return f"; the last line on stderr: {safe_line(said, 200)!r}" if said else ""
+        lines = self.last_stderr.decode("utf-8", "replace").split("\n")
+        last = next((line for line in reversed(lines) if line.strip()), "")
+        return f"; the last line on stderr: {safe_line(last, 200)!r}" if last else ""
 
 
 @contextlib.asynccontextmanager
-async def stdio(command: Sequence[str]) -> AsyncIterator[Wire]:
-    """Start a server and connect to its stdin and stdout; it is ended in any case, with what it started."""
+async def stdio(command: Sequence[str]) -> AsyncIterator[Connection]:
+    """Start a server and connect to its stdin and stdout. At exit, end the server and its children."""
     try:
         process = await anyio.open_process(command, stderr=subprocess.PIPE, start_new_session=True)
     except (OSError, ValueError) as exc:
         raise CannotRunError(f"cannot start {command[0]!r}: {getattr(exc, 'strerror', None) or exc}") from None
-    wire = _Stdio(process)
+    connection = _Stdio(process)
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(wire.read)
-            tasks.start_soon(wire.read_stderr)
-            tasks.start_soon(wire.watch)
+            tasks.start_soon(connection.read)
+            tasks.start_soon(connection.read_stderr)
+            tasks.start_soon(connection.watch)
             try:
-                yield wire
+                yield connection
             finally:
                 with anyio.CancelScope(shield=True):
                     await _end(process)
@@ -237,7 +241,7 @@ async def stdio(command: Sequence[str]) -> AsyncIterator[Wire]:
 
 
 async def _end(process: anyio.abc.Process) -> None:
-    """End a server as the specification asks: close stdin, wait, terminate, wait, kill."""
+    """End a server as the specification says: close stdin, wait, terminate, wait, kill."""
     assert process.stdin is not None
     with contextlib.suppress(Exception):
         await process.stdin.aclose()
@@ -247,7 +251,7 @@ async def _end(process: anyio.abc.Process) -> None:
         with anyio.move_on_after(GRACE):
             await process.wait()
             break
-    _signal(process, getattr(signal, "SIGKILL", signal.SIGTERM))  # what it started and left behind
+    _signal(process, getattr(signal, "SIGKILL", signal.SIGTERM))  # End the children that it left.
 
 
 def _signal(process: anyio.abc.Process, number: int) -> None:
@@ -262,7 +266,7 @@ def _signal(process: anyio.abc.Process, number: int) -> None:
 
 
 def _http_library() -> Any:
-    """The HTTP client that the installed mcp brings."""
+    """Import the HTTP client that mcp depends on."""
     try:
         import httpx2  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
@@ -272,7 +276,7 @@ def _http_library() -> Any:
     return httpx2
 
 
-class _Http(Wire):
+class _Http(Connection):
     name = "http"
 
     def __init__(self, url: str, client: Any) -> None:
@@ -321,7 +325,7 @@ async def _body(response: Any) -> bytes:
 
 
 async def _events(response: Any) -> AsyncIterator[tuple[str, bytes]]:
-    """Type and data of each server-sent event."""
+    """Yield the type and the data of each server-sent event."""
     rest, event, data = bytearray(), "message", b""
     async for chunk in response.aiter_bytes():
         for line in (line.rstrip(b"\r") for line in _lines(rest, chunk)):
@@ -337,8 +341,8 @@ async def _events(response: Any) -> AsyncIterator[tuple[str, bytes]]:
             raise GoneError("flood", f"an event of more than {MAX_MESSAGE:,} bytes")
 
 
-class _Sse(Wire):
-    """The transport of revision 2024-11-05: one stream of events, and a URL of its own to post to."""
+class _Sse(Connection):
+    """The transport of revision 2024-11-05: a stream of events, and a separate URL for requests."""
 
     name = "sse"
 
@@ -367,7 +371,7 @@ class _Sse(Wire):
 
     async def send(self, data: bytes, headers: Mapping[str, str] | None = None) -> None:
         if self.endpoint is None:
-            self.put(GoneError("died", "it names no endpoint to post to"))
+            self.put(GoneError("died", "it sent no endpoint URL"))
             return
         try:
             sent = {"Content-Type": "application/json", **(headers or {})}
@@ -380,15 +384,15 @@ class _Sse(Wire):
 
 
 class Http:
-    """A URL to connect to: streamable HTTP, or SSE where that is what it serves."""
+    """A URL that serves streamable HTTP or SSE."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.is_sse: bool | None = None
 
     @contextlib.asynccontextmanager
-    async def connect(self, seconds: float) -> AsyncIterator[Wire]:
-        """Connect, within so many seconds for each part of it."""
+    async def connect(self, seconds: float) -> AsyncIterator[Connection]:
+        """Connect, with a timeout in seconds for each request."""
         library = _http_library()
         async with library.AsyncClient(timeout=seconds, follow_redirects=True) as client:
             if self.is_sse is None:
@@ -415,7 +419,7 @@ class Http:
                     tasks.cancel_scope.cancel()
 
     async def _probe(self, client: Any) -> bool:
-        """Whether the URL speaks the older transport: it refuses a POST and answers a GET with events.
+        """Return True for the older transport, SSE: the URL refuses a POST and answers a GET with events.
 
         Source: specification 2025-06-18, transports, backwards compatibility.
         """
@@ -430,7 +434,7 @@ class Http:
 
 
 def safe_url(url: str) -> str:
-    """A URL without user, password and query, for a person to read."""
+    """Return a URL to show, without user, password and query."""
     scheme, _, rest = url.partition("://")
     bare = f"{scheme}://{rest.partition('?')[0].partition('#')[0].rpartition('@')[2]}"
     return clean_line(redact_text(bare, profile="log"), 200)
