@@ -22,10 +22,12 @@ from iserror.layers.call import Call
 from iserror.layers.lifecycle import fail, failure_of
 from iserror.layers.toolrun import _refuse_again
 from iserror.support.causes import Group
-from tests.helpers import hosts
 from tests.conftest import Lines
+from tests.helpers import hosts
 from tests.helpers.hosts import MODERN, ON_SDK_1, new_server
 from tests.helpers.hosts import failure_of as envelope_of
+
+pytestmark = pytest.mark.host
 
 
 class Missing(Exception):

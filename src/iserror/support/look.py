@@ -143,5 +143,3 @@ def _to_stderr(fault: Fault) -> None:
 
 faults: Final = Faults()
 """The faults of this process."""
-
-attempt = look
