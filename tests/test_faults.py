@@ -163,6 +163,8 @@ STEPS = [
     (CORE + "toolrun:_meaning", "missing", {}, "THING_MISSING"),
     (CORE + "toolrun:_meaning", "number", {"n": "x"}, "INTERNAL_ERROR"),
     (CORE + "toolrun:_problem_in", "fine", {}, "fine"),
+    (CORE + "views:_body", "fine", {}, "fine"),
+    (CORE + "views:_body", "missing", {}, "THING_MISSING"),
     (CORE + "wire:settle", "missing", {}, "THING_MISSING"),
     (CORE + "wire:_answer", "missing", {}, "THING_MISSING"),
     (CORE + "wire:_answer", "fine", {}, "fine"),
@@ -365,6 +367,16 @@ async def test_served_call_stays_cancelled(heard: list[Fault], monkeypatch: pyte
         scope.cancel()
         await wire.serve(NoHost(), Call(make_guard(), "tool"), anyio.sleep_forever)  # type: ignore[arg-type]
     assert scope.cancelled_caught
+    assert heard
+
+
+@pytest.mark.anyio
+async def test_in_process(heard: list[Fault], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code of the server's that runs a tool gets the tool's protocol error although a step is broken."""
+    server = make(True, False)
+    break_step(monkeypatch, CORE + "protocol:wire_error")
+    with pytest.raises(hosts.ProtocolError, match="not like this"):
+        await server.call_tool("protocol", {})
     assert heard
 
 
