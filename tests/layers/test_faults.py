@@ -22,6 +22,7 @@ from iserror import Batch, ErrorMap, ToolErrors, ToolFailure, current_call
 from iserror.layers import report, wire
 from iserror.layers.call import Call
 from iserror.layers.progress import Progress
+from iserror.support import look as look_module
 from iserror.support.look import Fault, faults, shield
 from tests.conftest import Lines
 from tests.helpers import hosts
@@ -163,6 +164,8 @@ STEPS = [
     (CORE + "toolrun:_meaning", "missing", {}, "THING_MISSING"),
     (CORE + "toolrun:_meaning", "number", {"n": "x"}, "INTERNAL_ERROR"),
     (CORE + "toolrun:_problem_in", "fine", {}, "fine"),
+    (CORE + "views:_body", "fine", {}, "fine"),
+    (CORE + "views:_body", "missing", {}, "THING_MISSING"),
     (CORE + "wire:settle", "missing", {}, "THING_MISSING"),
     (CORE + "wire:_answer", "missing", {}, "THING_MISSING"),
     (CORE + "wire:_answer", "fine", {}, "fine"),
@@ -368,6 +371,16 @@ async def test_served_call_stays_cancelled(heard: list[Fault], monkeypatch: pyte
     assert heard
 
 
+@pytest.mark.anyio
+async def test_in_process(heard: list[Fault], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code of the server's that runs a tool gets the tool's protocol error although a step is broken."""
+    server = make(True, False)
+    break_step(monkeypatch, CORE + "protocol:wire_error")
+    with pytest.raises(hosts.ProtocolError, match="not like this"):
+        await server.call_tool("protocol", {})
+    assert heard
+
+
 def test_batch_item_propagates(heard: list[Fault], monkeypatch: pytest.MonkeyPatch) -> None:
     """An item doesn't swallow what ends the call although its step is broken."""
 
@@ -452,6 +465,30 @@ def test_a_class_with_a_hostile_name(heard: list[Fault]) -> None:
 
     assert shield(step, 7) == 7
     assert heard[0].error.endswith("Hostile")
+
+
+def test_a_used_up_stack_is_no_fault(heard: list[Fault]) -> None:
+    """A tool that calls itself for ever is a crash, with the words of one, and no fault of ours."""
+
+    @make_guard()
+    def deep(n: int) -> None:
+        deep(n + 1)
+
+    for _ in range(5):
+        with pytest.raises(ToolFailure, match="INTERNAL_ERROR: The tool failed because"):
+            deep(0)
+    assert not heard
+
+
+def test_a_recursion_of_ours_is_one(heard: list[Fault], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that calls itself for ever is a fault."""
+    monkeypatch.setattr(look_module, "ROOT", str(Path(__file__).parent))
+
+    def step() -> None:
+        step()
+
+    assert shield(step, 7) == 7
+    assert heard[0].error == "RecursionError"
 
 
 def test_interrupt_gets_through(heard: list[Fault]) -> None:

@@ -72,8 +72,9 @@ def _of_tool_failure(exc: ToolFailure) -> Problem:
     if isinstance(problem, Problem) and failure is None:
         return replace(problem, nested=True)
     if isinstance(problem, Problem) and isinstance(failure, Failure):
-        # An inner guard has said it: its texts are redacted.
-        texts = {"message": Safe(failure.message), "hint": Safe(failure.hint) if failure.hint else None}
+        # An inner guard has said it: its texts are redacted. A constant one can't have suffered from that.
+        message = problem.message if isinstance(problem.message, Safe) else Safe(failure.message)
+        texts = {"message": message, "hint": Safe(failure.hint) if failure.hint else None}
         return replace(problem, nested=True, **texts)  # type: ignore[arg-type]
     stated = look(_stated, None, exc)
     if stated is None:  # a subclass does without our `__init__`, or the attributes have been changed

@@ -19,6 +19,7 @@ from iserror.layers.toolhost import ToolHost
 from iserror.layers.views import Views
 from iserror.redact.speech import log_name
 from iserror.support.causes import CAUSE, raised_in
+from iserror.support.look import shield
 from iserror.support.otel import trace_id
 from iserror.support.sdk import either, host_tool_errors, raised_by_sdk, validated_by_host
 
@@ -97,7 +98,7 @@ def in_process(server: Any, settings: Settings, name: object, arguments: object)
         if call.failed_with(exc):
             report(call)
         elif isinstance(problem, ProtocolProblem) and problem.exception is exc:
-            raise protocol_exception(call, problem) from None
+            raise shield(protocol_exception, exc, call, problem) from None
         raise
     except (KeyboardInterrupt, GeneratorExit):
         raise

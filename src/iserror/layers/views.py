@@ -15,7 +15,7 @@ from iserror.layers.options import Options, options_of
 from iserror.layers.settings import Settings
 from iserror.layers.toolhost import Layer, ToolHost
 from iserror.layers.toolrun import guarded_run
-from iserror.support.look import look
+from iserror.support.look import look, shield
 from iserror.support.sdk import TOOL_FUNCTION, TOOL_PARENT, is_the_hosts
 
 
@@ -36,11 +36,13 @@ class Views:
         made = self._made.get(id(tool))
         if made is not None and made[0]() is tool and made[1] is settings and _is_unchanged(made[2], tool.__dict__):
             return made[3]
-        # A class of the user's may refuse to be copied. Such a tool runs as it is: the wire layer still answers for it.
-        return look(self._make, tool, host, tool, settings)
+        # A tool without a view runs as it is: the wire layer still answers for it.
+        return shield(self._make, tool, host, tool, settings)
 
     def _make(self, host: ToolHost, tool: Any, settings: Settings | None) -> Any:
         view = _with_body(tool, settings)
+        if view is None:
+            return tool
         # A class of the user's may keep state on the object: its own method runs on the tool itself.
         runner = view if is_the_hosts(type(tool)) else tool
         inner = getattr(runner, host.run)
@@ -70,11 +72,17 @@ def _is_unchanged(before: dict[str, Any], now: dict[str, Any]) -> bool:
 
 
 def _with_body(tool: Any, settings: Settings | None) -> Any:
-    """Return a copy of a tool object with its function marked as the body; of a transformed tool, the one behind it."""
-    copy = tool.model_copy()
+    """Return a copy of a tool object with its function marked as the body; of a transformed tool, the one behind it.
+
+    Returns:
+        The copy; None if a class of the user's refuses to be copied.
+    """
+    copy = look(tool.model_copy, None)
+    if copy is None:
+        return None
     fields = copy.__dict__
     if TOOL_PARENT in fields:
-        fields[TOOL_PARENT] = _with_body(fields[TOOL_PARENT], settings)
+        fields[TOOL_PARENT] = _with_body(fields[TOOL_PARENT], settings) or fields[TOOL_PARENT]
     fn = fields.get(TOOL_FUNCTION)
     # fastmcp's transformed tools forward through a function of the host, which isn't the body of a tool.
     if fn is not None and not is_the_hosts(fn):

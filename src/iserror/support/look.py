@@ -24,6 +24,9 @@ D = TypeVar("D")
 MAX_TOLD: Final = 1_000
 """The most faults that stderr gets, in a process whose classes are made at run time."""
 
+MAX_PLACES: Final = 20
+"""The most places of a fault that are reported."""
+
 ROOT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 """The folder of this package: a frame below it is ours."""
 
@@ -100,6 +103,8 @@ class Faults:
         Never raises. A fault that comes up while another is being reported goes to stderr only.
         """
         fault = _fault(exc)
+        if issubclass(type(exc), RecursionError) and len(fault.places) < MAX_PLACES:
+            return  # whatever called us had used up the stack: a recursion of our own passes more of our code
         first = object()
         # One atomic step: two threads that meet the same fault write one line.
         if len(self._told) < MAX_TOLD and self._told.setdefault(fault, first) is first:
@@ -121,7 +126,7 @@ _TRACEBACK: Final[Callable[[BaseException], Any]] = vars(BaseException)["__trace
 def _fault(exc: BaseException) -> Fault:
     places: list[str] = []
     tb = _TRACEBACK(exc)
-    while tb is not None and len(places) < 20:
+    while tb is not None and len(places) < MAX_PLACES:
         code = tb.tb_frame.f_code
         if code.co_filename.startswith(ROOT):
             place = code.co_filename[len(ROOT) :].replace(os.sep, "/")
