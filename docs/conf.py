@@ -48,7 +48,7 @@ redirects = {
 nitpick_ignore = [("py:class", name) for name in ("Block", "Hook", "Pack", "Problem")]
 nitpick_ignore_regex = [
     ("py:(class|exc)", r"(collections\.abc|datetime|os|re)\.\w+"),
-    ("py:class", r"iserror\..*\.(Call|Entry|Item|T|Tool)"),
+    ("py:class", r"iserror\..*\.(Call|Entry|Item|Pack|Problem|T|Tool)"),
 ]
 
 # A link that leaves this folder -> the page that includes its target.

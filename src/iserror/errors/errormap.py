@@ -16,7 +16,7 @@ from iserror.errors.entry import Entry, RetryAfter, named_paths
 from iserror.errors.pack import Pack
 from iserror.errors.template import Template
 from iserror.errors.vocabulary import BUILT_IN, CATEGORIES, OUTCOMES, Category, Level, Outcome, check_code
-from iserror.support.loading import full_name
+from iserror.support.loading import full_name, mro_of
 from iserror.support.look import look
 from iserror.support.validate import check_choice
 
@@ -188,7 +188,7 @@ class ErrorMap:
         try:
             return self._packed[kind]
         except KeyError:
-            names = [full_name(cls) for cls in kind.__mro__[:-1]]
+            names = [full_name(cls) for cls in mro_of(kind)[:-1]]
             packs = list(self._packs.values())
             found = self._packed[kind] = tuple(
                 (p, name) for name in names for p in packs if p.may_know(name) and name in p.rows
@@ -207,7 +207,7 @@ class ErrorMap:
 
     def _search(self, kind: type[BaseException]) -> Entry | None:
         aliases: dict[object, Entry] | None = None
-        for cls in kind.__mro__:
+        for cls in mro_of(kind):
             entry = self._entries.get(cls) or self._entries.get(full_name(cls))
             if entry is None:
                 if aliases is None:

@@ -13,7 +13,7 @@ from iserror.packs._httpx import httpx, httpx2
 from iserror.packs._requests import requests, urllib3
 from iserror.packs._stdlib import stdlib
 from iserror.packs.http import below
-from iserror.support.loading import full_name
+from iserror.support.loading import full_name, mro_of
 
 _KNOWN: Final = {name: pack for pack in (stdlib, aiohttp, urllib3, requests, httpx2, httpx) for name in pack.rows}
 _CAUSES: Final = {
@@ -56,7 +56,7 @@ def cause_of(exc: BaseException) -> str | None:
 
 def _code(links: Iterator[BaseException]) -> str | None:
     for link in links:
-        for cls in type(link).__mro__[:-1]:
+        for cls in mro_of(type(link))[:-1]:
             name = full_name(cls)
             entry = _KNOWN[name].find(name, link) if name in _KNOWN else None
             if entry is not None:

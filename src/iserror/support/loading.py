@@ -42,6 +42,10 @@ _MODULE: Final[Callable[[type], object]] = vars(type)["__module__"].__get__
 _QUALNAME: Final[Callable[[type], str]] = vars(type)["__qualname__"].__get__
 
 
+mro_of: Final[Callable[[type], tuple[type, ...]]] = vars(type)["__mro__"].__get__
+"""Returns a class and its bases, by the slot of `type` itself: a metaclass may hide them, or raise."""
+
+
 def full_name(key: type | str) -> str:
     """Return a class's dotted name (`__module__` and `__qualname__`); a name that is one already stays as it is.
 

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from iserror.support.causes import frames, module_of, raised_in
+from iserror.support.loading import full_name, mro_of
 from iserror.support.look import look
 
 HOSTS: Final = ("mcp", "fastmcp")
@@ -64,7 +65,11 @@ def is_protocol_error(kind: type) -> bool:
 
 
 def _is_protocol_error(kind: type) -> bool:
-    return any(c.__name__ in ("McpError", "MCPError") and package_of(c.__module__) == "mcp" for c in kind.__mro__)
+    for cls in mro_of(kind):
+        name = full_name(cls)
+        if name.startswith("mcp.") and name.endswith((".McpError", ".MCPError")):
+            return True
+    return False
 
 
 def protocol_error_data(exc: BaseException) -> tuple[int, str, Any] | None:
