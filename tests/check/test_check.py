@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from iserror.check.checks.arguments import NO_SUCH_PROBE
 from iserror.check.finding import UNPROBED
-from iserror.cli import main
+from tests.check.commands import Done, process
 from tests.helpers.hosts import HOST, IS_FASTMCP, MCP, MODERN, ROOT, free_port, serving_http
 from tests.servers.checked_server import PASSWORD
 
@@ -48,27 +47,6 @@ UNGUARDED: Keys = {
     for tool in ("crash", "every_type", "pay", "protocol", "read", "read_one", "read_other", "rejected", "undecodable")
 }
 CALLS = ("--call", "crash={}", "--call", "protocol={}", "--call", "rejected={}", "--call", 'pay={"amount": 7}')
-
-
-Done = subprocess.CompletedProcess[str]
-
-
-def process(*arguments: str) -> Done:
-    """The command, as a process of its own."""
-    command = [sys.executable, "-m", "iserror", "check", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=190, cwd=ROOT)
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
-    """The command in this process, which has loaded the host already."""
-    monkeypatch.setattr(sys, "path", [*sys.path])
-
-    def ran(*arguments: str) -> Done:
-        code = main(["check", *arguments])
-        return Done(arguments, code, *capsys.readouterr())
-
-    return ran
 
 
 @pytest.fixture

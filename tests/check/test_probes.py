@@ -7,7 +7,7 @@ import json
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,10 @@ from iserror.check import audit
 from iserror.check.finding import UNPROBED
 from iserror.check.notes import Audit, CheckOptions
 from iserror.check.target import parse
-from tests.check.test_check import process
+from tests.check.commands import Done, process
 from tests.helpers.hosts import IS_FASTMCP, ROOT, free_port, serving_http
 
-pytestmark = pytest.mark.host
+pytestmark = [pytest.mark.host, pytest.mark.newest]
 
 SERVER = ROOT / "tests" / "servers" / "probed_server.py"
 LISTED = ROOT / "tests" / "servers" / "listed_server.py"
@@ -40,9 +40,9 @@ def targets(transport: str, factory: str) -> Iterator[list[str]]:
             yield [f"http://127.0.0.1:{port}/mcp"]
 
 
-def check(*arguments: str) -> dict[str, Any]:
-    """Run the command and read its JSON."""
-    done = process("--json", "--timeout", "20", *arguments)
+def check(ran: Callable[..., Done], *arguments: str) -> dict[str, Any]:
+    """Run the command, in this process or in its own, and read its JSON."""
+    done = ran("--json", "--timeout", "20", *arguments)
     assert done.returncode in (0, 1), done.stderr
     document = json.loads(done.stdout)
     assert isinstance(document, dict)
@@ -56,9 +56,11 @@ of_an_sdk = pytest.mark.skipif(IS_FASTMCP, reason="its transports are the SDK's,
     "transport", ["memory", pytest.param("stdio", marks=of_an_sdk), pytest.param("http", marks=of_an_sdk)]
 )
 @pytest.mark.timeout(200)  # a process for each revision
-def test_functions_that_coerce(transport: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_functions_that_coerce(
+    transport: str, run: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A function that takes what its schema forbids runs only if it is annotated as read-only, or named."""
-    runs = tmp_path / "runs"
+    runs, how = tmp_path / "runs", process if transport == "stdio" else run
     monkeypatch.setenv("PROBE_RUNS", str(runs))
 
     def ran() -> set[str]:
@@ -67,16 +69,16 @@ def test_functions_that_coerce(transport: str, tmp_path: Path, monkeypatch: pyte
         return names
 
     with targets(transport, "plain") as target:
-        document = check(*target)
+        document = check(how, *target)
         assert ran() == {"read"}
         assert sorted(document["not_checked"][UNPROBED]) == ["book", "pay", "refund"]
         assert document["not_probed"] == 3
         if transport != "memory":  # What was read came over the wire, and a check over stdio starts six processes.
             return
-        document = check("--probe", "pay", *target)
+        document = check(how, "--probe", "pay", *target)
         assert ran() == {"read", "pay"}
         assert sorted(document["not_checked"][UNPROBED]) == ["book", "refund"]
-        document = check("--probe-all", *target)
+        document = check(how, "--probe-all", *target)
         assert ran() == {"read", "pay", "refund", "book"}
         assert (document["not_probed"], UNPROBED in document["not_checked"]) == (0, False)
 
@@ -118,22 +120,23 @@ def upstream() -> Iterator[tuple[str, Counter[str]]]:
 @pytest.mark.skipif(not IS_FASTMCP, reason="only fastmcp makes servers from OpenAPI documents")
 @pytest.mark.parametrize("transport", ["memory", "stdio"])
 @pytest.mark.timeout(300)  # a process for each revision
-def test_an_openapi_document(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_openapi_document(transport: str, run: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
     """A service that refuses bad requests gets none from a plain check, except from the tool annotated as read-only."""
+    how = process if transport == "stdio" else run
     with upstream() as (url, seen):
         monkeypatch.setenv("PROBE_UPSTREAM", url)
         with targets(transport, "openapi") as target:
-            document = check(*target)
+            document = check(how, *target)
             assert set(seen) == {"GET /orders"}
             unprobed = sorted(document["not_checked"][UNPROBED])
             assert unprobed == ["change_order", "delete_order", "order", "start_export", "start_job"]
             if transport != "memory":
                 return
             seen.clear()
-            check("--probe", "order", *target)
+            check(how, "--probe", "order", *target)
             assert set(seen) == {"GET /orders", "POST /orders"}
             seen.clear()
-            check("--probe-all", *target)
+            check(how, "--probe-all", *target)
             written = {"POST /orders", "PUT /orders", "DELETE /orders", "POST /jobs"}
             assert set(seen) == {"GET /orders", "GET /exports"} | written
 

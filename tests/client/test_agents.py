@@ -160,6 +160,7 @@ async def test_every_client_says_the_same(client: str, transport: str, reach: An
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.newest
 async def test_a_bare_server(client: str, tmp_path: Path) -> None:
     """A server that speaks no envelope fails all the same: words kept, no code, and nothing is repeated."""
     async with connected(client, "stdio", tmp_path, "--bare") as on:
@@ -174,6 +175,7 @@ async def test_a_bare_server(client: str, tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.newest
 async def test_a_server_that_dies(client: str, tmp_path: Path) -> None:
     """A connection that breaks in the middle of a write leaves its outcome unknown, and it is not sent again."""
     async with connected(client, "stdio", tmp_path) as on:
@@ -192,6 +194,7 @@ async def test_a_server_that_dies(client: str, tmp_path: Path) -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.newest
 async def test_time_runs_out(client: str, transport: str, reach: Any) -> None:
     """Out of time, a write is sent once; a read, which its annotations say it is, as often as allowed."""
     async with reach(client, transport) as on:
@@ -309,6 +312,7 @@ async def test_http_statuses(client: str, status: int, tmp_path: Path) -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.newest
 async def test_one_trace_through_both_logs(
     client: str, transport: str, reach: Any, shared: tuple[int, Path, Path], tmp_path: Path
 ) -> None:
@@ -401,6 +405,7 @@ async def test_input_that_a_client_cannot_give() -> None:
         assert isinstance(await ToolCaller(session, **QUICK).call("ask"), InputRequired)
 
 
+@pytest.mark.newest
 def test_a_client_that_traces_itself(tmp_path: Path) -> None:
     """Where OpenTelemetry is set up, the spans of the client are children in the run's trace, and the server's too."""
     given = "0af7651916cd43dd8448eb211c80319c"

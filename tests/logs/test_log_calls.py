@@ -34,6 +34,7 @@ pytestmark = pytest.mark.host
 @pytest.mark.slow
 @needs_posix
 @pytest.mark.timeout(300)
+@pytest.mark.newest
 def test_server_is_killed(tmp_path: Path) -> None:
     """Every result that a client received from a server before it was killed is in the log, with all its lines."""
     folder = tmp_path / "logs"

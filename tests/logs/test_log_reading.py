@@ -29,6 +29,7 @@ from iserror.logs.read.follow import Follower
 from iserror.logs.read.search import search
 from iserror.logs.read.stream import Stream
 from iserror.logs.record import stamp
+from iserror.logs.render import render_line
 from iserror.logs.segment import Name
 from iserror.logs.sink import FileSink
 from tests.helpers.log_files import scaled
@@ -649,7 +650,9 @@ def test_odd_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         for command in (["trace", CALLS[0]], ["trace", CALLS[0], "--json"], ["report"]):
             assert cli.main([*command, str(path)]) == 0
             captured = capsys.readouterr()
-            assert ("that are no records" in captured.err) is (command[0] == "report" or CALLS[0].encode() in odd)
+            assert ("skipped lines that are not records" in captured.err) is (
+                command[0] == "report" or CALLS[0].encode() in odd
+            )
         assert len(Follower([path]).last(5)) == 1
 
 
@@ -664,7 +667,7 @@ def test_odd_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
             assert "the good one" in out or command[0] == "report"
             assert [c for c in out + err if not c.isprintable() and c != "\n"] == []
         for record in Follower([path]).last(5):
-            cli.render_line(record)
+            render_line(record)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
