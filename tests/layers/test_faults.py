@@ -179,6 +179,8 @@ STEPS = [
     (CORE + "report:_line", "fine", {}, "fine"),
     (CORE + "report:_line", "protocol", {}, "-32602"),
     (CORE + "report:described", "missing", {}, "THING_MISSING"),
+    (WIRE.partition(":")[0] + ":_request_of", "missing", {}, "THING_MISSING"),
+    (WIRE.partition(":")[0] + ":_request_of", "fine", {}, "fine"),
     (WIRE + ".error_result", "missing", {}, "-32603"),
     (WIRE + ".error_in", "fine", {}, "fine"),
     (WIRE + ".error_in", "missing", {}, "THING_MISSING"),

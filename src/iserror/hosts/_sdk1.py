@@ -83,8 +83,9 @@ def wrap_handler(lowlevel: Any, settings: Settings, wire: Sdk1Wire, before: Call
     inner = lowlevel.request_handlers[types.CallToolRequest]
 
     async def handler(request: types.CallToolRequest) -> Any:
-        before()
-        return await serve(wire, _open(lowlevel, settings, request), lambda: inner(request))
+        shield(before, None)
+        opened = shield(_request_of, Request(), lowlevel, request.params)
+        return await serve(wire, open_call(settings, request.params.name, opened), lambda: inner(request))
 
     lowlevel.request_handlers[types.CallToolRequest] = handler
     make = lowlevel._make_error_result
@@ -114,18 +115,17 @@ def _note_schema_problem(lowlevel: Any, call: Call, message: str, error: Any) ->
     call.progress.refused_by_host(invalid_arguments(reasons, None), tool.annotations, tool.outputSchema)
 
 
-def _open(lowlevel: Any, settings: Settings, request: types.CallToolRequest) -> Call:
+def _request_of(lowlevel: Any, params: types.CallToolRequestParams) -> Request:
     context = request_ctx.get(None)
     meta = getattr(context, "meta", None)
-    opened = Request(
-        arguments=as_mapping(request.params.arguments or {}),
+    return Request(
+        arguments=as_mapping(params.arguments or {}),
         trace_id=trace_id(getattr(meta, "model_extra", None)),
         jsonrpc_id=safe_jsonrpc_id(getattr(context, "request_id", None)),
         protocol_version=protocol_version(context) if context is not None else None,
         http=context.request if context is not None else UNKNOWN_REQUEST,
         facts=lambda: facts(lowlevel.name, context),
     )
-    return open_call(settings, request.params.name, opened)
 
 
 def protocol_version(context: Any) -> str | None:

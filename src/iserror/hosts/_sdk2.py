@@ -18,7 +18,7 @@ from iserror.layers.call import Request
 from iserror.layers.settings import Settings
 from iserror.layers.wire import serve
 from iserror.support.jsonrpc import STATELESS_REVISION
-from iserror.support.look import look
+from iserror.support.look import look, shield
 from iserror.support.otel import trace_id
 from iserror.support.sdk import is_error
 
@@ -97,19 +97,24 @@ class CallMiddleware:
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.method != "tools/call" or ctx.request_id is None:
             return await call_next(ctx)
-        self.before()
-        params = ctx.params or {}
-        request = Request(
-            arguments=as_mapping(params.get("arguments") or {}),
-            trace_id=trace_id(ctx.meta),
-            jsonrpc_id=safe_jsonrpc_id(ctx.request_id),
-            protocol_version=ctx.protocol_version,
-            http=ctx.request,
-            facts=lambda: facts(self.lowlevel.name, ctx),
-        )
-        call = open_call(self.settings, params.get("name"), request)
+        shield(self.before, None)
+        # The form of the answer depends on the revision: it is known whatever else isn't.
+        otherwise = Request(protocol_version=ctx.protocol_version)
+        request = shield(_request_of, otherwise, self.lowlevel, ctx)
+        call = open_call(self.settings, (ctx.params or {}).get("name"), request)
         result: HandlerResult = await serve(self.wire, call, lambda: call_next(ctx))
         return result
+
+
+def _request_of(lowlevel: Any, ctx: ServerRequestContext[Any, Any]) -> Request:
+    return Request(
+        arguments=as_mapping((ctx.params or {}).get("arguments") or {}),
+        trace_id=trace_id(ctx.meta),
+        jsonrpc_id=safe_jsonrpc_id(ctx.request_id),
+        protocol_version=ctx.protocol_version,
+        http=ctx.request,
+        facts=lambda: facts(lowlevel.name, ctx),
+    )
 
 
 def add_middleware(lowlevel: Any, settings: Settings, wire: Sdk2Wire, before: Callable[[], None]) -> None:
