@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -96,6 +97,18 @@ def _kinds(host: str, version: str) -> str:
     return f"({' or '.join(kinds)})" + (" and not newest" if version != NEWEST else "")
 
 
+def _files(kinds: str) -> list[str]:
+    """The test files with one of these marks. Each worker would spend seconds on importing the others."""
+    wanted = set(re.findall(r"\w+", kinds.partition(" and not ")[0]))
+    found = []
+    for file in sorted(Path("tests").rglob("test_*.py")):
+        marks = re.search(r"^pytestmark = (?:\[[^\]]+\]|.+$)", file.read_text(encoding="utf-8"), re.MULTILINE)
+        names = set(re.findall(r"mark\.(\w+)", marks[0])) if marks else set()
+        if names & wanted and not (kinds.endswith("not newest") and "newest" in names):
+            found.append(str(file))
+    return found
+
+
 def _tests(host: str, version: str) -> Callable[[nox.Session], None]:
     def run(session: nox.Session) -> None:
         # The engine and the charts are tested once.
@@ -103,8 +116,9 @@ def _tests(host: str, version: str) -> Callable[[nox.Session], None]:
         session.install("-e", ".", *HOSTS[host], "--group", "test", *reading)
         # `make coverage`: it costs a third of the time, and one Python shows it.
         under = ["coverage", "run", "-m"] if version == NEWEST and "ISERROR_COVERAGE" in os.environ else []
-        arguments = session.posargs or ["-m", _kinds(host, version), *IN_PARALLEL]
-        session.run("python", "-m", *under, "pytest", *APART, *arguments)
+        kinds = _kinds(host, version)
+        arguments = [*APART, *session.posargs] if session.posargs else ["-m", kinds, *IN_PARALLEL, *_files(kinds)]
+        session.run("python", "-m", *under, "pytest", *arguments)
 
     run.__doc__ = f"Run the test suite on {host}."
     return run

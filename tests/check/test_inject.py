@@ -39,7 +39,7 @@ from tests.helpers.hosts import HOST, IS_FASTMCP, ROOT, ProtocolError, ToolError
 from tests.servers import injected_server
 from tests.servers.injected_server import PAGED, RAN, attached, billing, decorated, small, tool_objects
 
-pytestmark = [pytest.mark.host, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.host, pytest.mark.newest, pytest.mark.timeout(120)]
 
 SERVER = ROOT / "tests" / "servers" / "injected_server.py"
 # What is tried with every tool of an attached guard.

@@ -15,7 +15,7 @@ from iserror.check import audit, baseline  # noqa: F401
 from iserror.check.finding import CHECKS
 from tests.helpers.hosts import HOST, IS_FASTMCP, ROOT
 
-pytestmark = pytest.mark.host
+pytestmark = [pytest.mark.host, pytest.mark.newest]
 
 pytest_plugins = ["pytester"]
 
