@@ -17,7 +17,7 @@ from iserror.redact import DEFAULT_RULES
 from tests.helpers import hosts
 from tests.helpers.hosts import HOST, ROOT
 
-pytestmark = pytest.mark.host
+pytestmark = [pytest.mark.host, pytest.mark.newest]
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 

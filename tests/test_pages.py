@@ -29,7 +29,7 @@ from iserror.testing import connect
 from tests.helpers import hosts
 from tests.helpers.hosts import ROOT
 
-pytestmark = [pytest.mark.anyio, pytest.mark.host]
+pytestmark = [pytest.mark.anyio, pytest.mark.host, pytest.mark.newest]
 
 
 def _evaluate(example: Example) -> None:

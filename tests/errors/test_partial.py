@@ -393,6 +393,7 @@ def test_hostile_ids(lines: Lines) -> None:
     assert [line for line in written if "item" not in line] == []
 
 
+@pytest.mark.newest
 async def test_hostile_ids_over_stdio() -> None:
     """A session survives ids that JSON or a terminal would not."""
     async with hosts.over_stdio(SCRIPT) as call:

@@ -239,6 +239,7 @@ async def test_counted_with_retries(lines: Lines) -> None:
 
 
 @needs_posix
+@pytest.mark.newest
 def test_cases_c06_c31_c32_c36(tmp_path: Path) -> None:
     """C06, C31, C32, C36: over stdio stdout is the protocol; each failure, an exit too, has one line under its id."""
     with hosts.RawStdio(

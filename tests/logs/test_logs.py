@@ -216,6 +216,7 @@ def test_traceparent(traceparent: object, trace_id: str | None) -> None:
     assert parse_traceparent(traceparent) == trace_id
 
 
+@pytest.mark.newest
 def test_traceparent_over_stdio(tmp_path: Path) -> None:
     """The trace id of the request is on the wire; the line is on disk with the answer; a tool's line has the ids."""
     log = tmp_path / "log.jsonl"
@@ -237,6 +238,7 @@ def test_traceparent_over_stdio(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--structlog", "stdout")])
+@pytest.mark.newest
 def test_stdout_is_the_protocols(options: tuple[str, ...], tmp_path: Path) -> None:
     """Our line goes to stderr, whether structlog is as it comes or set up to print to stdout."""
     with hosts.RawStdio(SCRIPT, "--signs", str(tmp_path), *options) as raw:
