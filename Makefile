@@ -2,13 +2,26 @@
 PYTHON ?= python3
 NOX = .venv/bin/nox
 
-.PHONY: demo test slow lint conformance coverage bench clean
+# How many sessions of `make test` run at a time. Each has two workers, which wait for servers half of their time.
+JOBS ?= 2
+
+.PHONY: demo test cells slow lint conformance coverage bench clean
 
 demo: $(NOX)
 	@$(NOX) --no-error-on-missing-interpreters -s demo
 
 test: $(NOX)
-	$(NOX) -t lint tests
+	@$(MAKE) --no-print-directory --keep-going -j$(JOBS) $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) cells
+
+ifeq ($(MAKECMDGOALS),cells)
+CELLS := $(shell $(NOX) -t lint tests --list --json | .venv/bin/python -c \
+	"import json, sys; print(*(session['session'] for session in json.load(sys.stdin)))")
+endif
+
+cells: $(CELLS:%=cell-%)
+
+cell-%:
+	@$(NOX) -s $*
 
 # The big numbers in full: minutes, and not part of `make test`.
 slow: $(NOX)

@@ -46,8 +46,8 @@ HOSTLESS_ON = "mcp2"
 
 # These have sessions of their own.
 APART = ["--ignore=tests/interop", "--ignore=tests/packs"]
-# Three on two cores: half of what they do is to wait for servers.
-IN_PARALLEL = ["-n", "3", "--dist", "worksteal"]
+# `make test` runs two sessions at a time.
+IN_PARALLEL = ["-n", "2", "--dist", "worksteal"]
 
 # tests/interop has a session of its own: the newest of each host, on the newest Python. The conformance suite needs
 # Node 22, which few machines have: everybody takes this one, from the package index.
@@ -161,7 +161,7 @@ def interop(session: nox.Session) -> None:
 def packs(session: nox.Session) -> None:
     """Make the libraries that the packs know fail, on one host."""
     session.install("-e", ".", *HOSTS["mcp2"], "--group", "test", "--group", "packs")
-    session.run("python", "-m", "pytest", *(session.posargs or ["-n", "3", "--dist", "loadfile", "tests/packs"]))
+    session.run("python", "-m", "pytest", *(session.posargs or ["-n", "2", "--dist", "loadfile", "tests/packs"]))
 
 
 @nox.session(tags=["lint"])
