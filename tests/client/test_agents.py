@@ -31,7 +31,7 @@ from iserror.client.session import list_tools
 from tests.helpers import hosts
 from tests.helpers.hosts import IS_FASTMCP, ON_SDK_1
 
-pytestmark = pytest.mark.host
+pytestmark = [pytest.mark.host, pytest.mark.newest]
 
 SCRIPT = "tests/servers/calls_server.py"
 RAW = "tests/servers/raw_server.py"
@@ -160,7 +160,6 @@ async def test_every_client_says_the_same(client: str, transport: str, reach: An
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.newest
 async def test_a_bare_server(client: str, tmp_path: Path) -> None:
     """A server that speaks no envelope fails all the same: words kept, no code, and nothing is repeated."""
     async with connected(client, "stdio", tmp_path, "--bare") as on:
@@ -175,7 +174,6 @@ async def test_a_bare_server(client: str, tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.newest
 async def test_a_server_that_dies(client: str, tmp_path: Path) -> None:
     """A connection that breaks in the middle of a write leaves its outcome unknown, and it is not sent again."""
     async with connected(client, "stdio", tmp_path) as on:
@@ -194,7 +192,6 @@ async def test_a_server_that_dies(client: str, tmp_path: Path) -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.newest
 async def test_time_runs_out(client: str, transport: str, reach: Any) -> None:
     """Out of time, a write is sent once; a read, which its annotations say it is, as often as allowed."""
     async with reach(client, transport) as on:
@@ -312,7 +309,6 @@ async def test_http_statuses(client: str, status: int, tmp_path: Path) -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.newest
 async def test_one_trace_through_both_logs(
     client: str, transport: str, reach: Any, shared: tuple[int, Path, Path], tmp_path: Path
 ) -> None:
@@ -405,7 +401,6 @@ async def test_input_that_a_client_cannot_give() -> None:
         assert isinstance(await ToolCaller(session, **QUICK).call("ask"), InputRequired)
 
 
-@pytest.mark.newest
 def test_a_client_that_traces_itself(tmp_path: Path) -> None:
     """Where OpenTelemetry is set up, the spans of the client are children in the run's trace, and the server's too."""
     given = "0af7651916cd43dd8448eb211c80319c"

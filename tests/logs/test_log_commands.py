@@ -34,7 +34,7 @@ from tests.helpers.log_records import (
     rotate,
 )
 
-pytestmark = pytest.mark.hostless
+pytestmark = [pytest.mark.hostless, pytest.mark.newest]
 
 # --- the command line ---------------------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ from tests.helpers.log_files import (
     raw_lines,
 )
 
-pytestmark = pytest.mark.hostless
+pytestmark = [pytest.mark.hostless, pytest.mark.newest]
 
 # --- configurations of the user --------------------------------------------------------------------------------
 
