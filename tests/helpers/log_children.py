@@ -30,6 +30,7 @@ if __name__ == "__main__":
 import structlog
 
 from iserror import ToolErrors, ToolFailure, configure_logging, logs
+from iserror.layers.call import Call, Request
 from iserror.layers.ids import new_request_id
 from iserror.logs.chain import State
 from iserror.logs.sink import FileSink
@@ -332,6 +333,37 @@ def forked(folder: str, count: str) -> object:
     return {"answered": answered, "stuck": stuck}
 
 
+def forked_while_hashing(folder: str) -> object:
+    """Fork while another thread computes a call's fingerprint; the child computes one of its own."""
+    sink_of(folder)
+    guard, inside, go_on = ToolErrors(), threading.Event(), threading.Event()
+
+    class Slow:
+        def __str__(self) -> str:
+            inside.set()
+            go_on.wait(60)
+            return "slow"
+
+    def fingerprint_of(value: object) -> str | None:
+        return Call(guard, "pay", request=Request(arguments={"amount": value})).fingerprint
+
+    thread = threading.Thread(target=fingerprint_of, args=(Slow(),))
+    thread.start()
+    inside.wait(60)
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(writing, str(fingerprint_of(7)).encode())
+        os._exit(0)
+    os.close(writing)
+    answered = os.read(reading, 64).decode() if select.select([reading], [], [], 10)[0] else ""
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    go_on.set()
+    thread.join()
+    return {"answered": answered, "expected": str(fingerprint_of(7))}
+
+
 # --- descriptors ---------------------------------------------------------------------------------------------
 
 
@@ -413,7 +445,19 @@ def environment(_: str) -> object:
 
 CHILDREN: dict[str, Callable[..., object]] = {
     child.__name__: child
-    for child in (bulk, killed, servers_killed, full, forbidden, interrupted, forked, closed, terminal, environment)
+    for child in (
+        bulk,
+        killed,
+        servers_killed,
+        full,
+        forbidden,
+        interrupted,
+        forked,
+        forked_while_hashing,
+        closed,
+        terminal,
+        environment,
+    )
 }
 
 

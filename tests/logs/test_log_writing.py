@@ -717,6 +717,13 @@ def test_forked_in_the_middle(tmp_path: Path) -> None:
 
 
 @needs_posix
+def test_forked_while_a_call_is_hashed(tmp_path: Path) -> None:
+    """A child that was forked while another thread computed a fingerprint waits for no lock of that thread."""
+    seen, _ = run("forked_while_hashing", tmp_path / "logs")
+    assert seen["answered"] == seen["expected"] != ""
+
+
+@needs_posix
 def test_a_shared_file_is_counted_too(tmp_path: Path) -> None:
     """A call in a file that processes share is found without reading all of it, with what it logs after its end."""
     file = tmp_path / "billing.jsonl"

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, cast
 
 from iserror.errors.problem import Problem
@@ -61,6 +60,7 @@ class Call:
     """How many lines of the log belong to it. The log counts."""
     ended: bool = False
     """Whether the last of them is written."""
+    _hashed: tuple[str | None] | None = None
     kept: dict[int, Call] | None = None
     """Nested calls that failed and that nothing has reported, by the id of their exception."""
 
@@ -88,10 +88,13 @@ class Call:
             call = call.parent
         return call
 
-    @cached_property
+    @property
     def fingerprint(self) -> str | None:
         """What tells equal calls. Hashed once: each item of a batch may log it."""
-        return fingerprint(self.tool, self.request.arguments)
+        # Not a cached_property: before Python 3.12 that has a lock, which a forked child may never get.
+        if self._hashed is None:
+            self._hashed = (fingerprint(self.tool, self.request.arguments),)
+        return self._hashed[0]
 
     @property
     def effect(self) -> Effect:
