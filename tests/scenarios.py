@@ -104,7 +104,7 @@ def failed(
     message: str,
     category: str,
     outcome: str,
-    advice: str,
+    advice: str | None,
     *,
     hint: str | None = None,
     schema: bool = False,
@@ -117,6 +117,7 @@ def failed(
         "code": code,
         "message": message,
         "hint": hint,
+        "advice": advice,
         "retryable": retryable,
         "retry_after": retry_after,
         "outcome": outcome,
@@ -126,7 +127,8 @@ def failed(
         "details": details,
     }
     envelope = {key: value for key, value in envelope.items() if value is not None}
-    lines = [f"{code}: {message}", hint, f"[{tool} failed; {advice}; request_id: <id>]"]
+    ending = "; ".join(part for part in (f"{tool} failed", advice, "request_id: <id>") if part)
+    lines = [f"{code}: {message}", hint, f"[{ending}]"]
     text = "\n".join(line for line in lines if line)
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}
     result["_meta"] = {"iserror/failure": envelope}
@@ -141,13 +143,15 @@ def _same(tool: str, *parts: Any, arguments: dict[str, Any] | None = None, **mor
 
 
 UNSURE = "it may have taken effect, check before any further call"
+ONLY_IF_HARMLESS = "repeat it only if it changes nothing"
 CHANGE = "change the call first"
+PARTLY = "part of it took effect, check before any further call"
 STOP = "stop and tell the user"
 
 NOT_FOUND = ("INVOICE_NOT_FOUND", "No invoice with id INV-42.", "not_found", "not_applied", CHANGE)
 NOT_FOUND_MORE = {"hint": "Use one of: INV-1, INV-2.", "details": {"invoice_id": "INV-42"}}
-CRASH = ("INTERNAL_ERROR", "The tool failed because of an error on the server.", "internal", "unknown", UNSURE)
-SAFE_CRASH = (*CRASH[:3], "not_applied", STOP)
+CRASH = ("INTERNAL_ERROR", "The tool failed because of an error on the server.", "internal", "unknown", STOP)
+LOST = ("PAYMENT_UNKNOWN", "The payment service did not answer.", "deadline_exceeded")
 
 
 def _invalid(tool: str, message: str, arguments: dict[str, Any], **more: Any) -> Scenario:
@@ -164,7 +168,8 @@ SCENARIOS = [
         _same(f"crash_{kind}", *CRASH, schema=kind.endswith("typed"))
         for kind in ("sync", "async", "sync_typed", "async_typed")
     ),
-    _same("crash_reading", *SAFE_CRASH),
+    _same("crash_reading", *CRASH[:3], "not_applied", STOP),
+    _same("crash_writing", *CRASH[:4], UNSURE),
     _same("exit_sync", *CRASH),
     _same("exit_async", *CRASH),
     _same("stop_iteration", *CRASH),
@@ -179,51 +184,48 @@ SCENARIOS = [
         retryable=True,
         retry_after=2.0,
     ),
-    _same(
-        "lost_write",
-        "PAYMENT_UNKNOWN",
-        "The payment service did not answer.",
-        "deadline_exceeded",
-        "unknown",
-        UNSURE,
-        hint="Look the payment up with get_payment.",
-    ),
-    _same(
-        "lost_read",
-        "PAYMENT_UNKNOWN",
-        "The payment service did not answer.",
-        "deadline_exceeded",
-        "not_applied",
-        "may be repeated",
-        hint="Look the payment up with get_payment.",
-        retryable=True,
-    ),
-    _same(
-        "lost_idempotent",
-        "PAYMENT_UNKNOWN",
-        "The payment service did not answer.",
-        "deadline_exceeded",
-        "unknown",
-        "may be repeated",
-        hint="Look the payment up with get_payment.",
-        retryable=True,
+    _same("lost", *LOST, "unknown", ONLY_IF_HARMLESS, hint="Look the payment up with get_payment."),
+    _same("lost_write", *LOST, "unknown", UNSURE, hint="Look the payment up with get_payment."),
+    *(
+        _same(tool, *LOST, outcome, "may be repeated", hint="Look the payment up with get_payment.", retryable=True)
+        for tool, outcome in (("lost_read", "not_applied"), ("lost_idempotent", "unknown"))
     ),
     _same(
         "tool_failure",
         "CARD_DECLINED",
         "The card was declined.",
-        "failed_precondition",
-        "not_applied",
-        CHANGE,
+        "unknown",
+        "unknown",
+        ONLY_IF_HARMLESS,
         hint="Ask for another card.",
         details={"attempts": 1},
     ),
-    _same("tool_error", "TOOL_ERROR", "order 7 is closed", "failed_precondition", "not_applied", CHANGE),
+    _same(
+        "tool_failure_sorted",
+        "CARD_DECLINED",
+        "The card was declined.",
+        "failed_precondition",
+        "not_applied",
+        CHANGE,
+    ),
+    _same("tool_failure_partial", "HALF_DONE", "Half of it is done.", "internal", "partial", PARTLY),
+    _same("tool_error", "TOOL_ERROR", "order 7 is closed", "unknown", "unknown", None),
+    _same("tool_error_writing", "TOOL_ERROR", "order 7 is closed", "unknown", "unknown", None),
+    _same("tool_error_reading", "TOOL_ERROR", "order 7 is closed", "unknown", "not_applied", None),
     _same("tool_error_caused", *NOT_FOUND, **NOT_FOUND_MORE),
     _same("caused", *NOT_FOUND, **NOT_FOUND_MORE),
-    _same("group_one", *NOT_FOUND, **NOT_FOUND_MORE),
+    _same("wrapped", *NOT_FOUND[:3], "unknown", ONLY_IF_HARMLESS, **NOT_FOUND_MORE),
+    _same("meanwhile", *CRASH),
+    _same("group_one", *NOT_FOUND[:3], "unknown", ONLY_IF_HARMLESS, **NOT_FOUND_MORE),
     _same("group_mixed", *CRASH),
-    _same("limited", "TIMEOUT", "The tool did not finish within 0.05 s.", "deadline_exceeded", "unknown", UNSURE),
+    _same(
+        "limited",
+        "TIMEOUT",
+        "The tool did not finish within 0.05 s.",
+        "deadline_exceeded",
+        "unknown",
+        ONLY_IF_HARMLESS,
+    ),
     _same("own_validation", *CRASH),
     Scenario("succeed", {"result": {"content": [{"type": "text", "text": "done"}], "isError": False}}, "done"),
     Scenario(
@@ -251,7 +253,7 @@ SCENARIOS = [
         Scenario(
             tool,
             failed(
-                tool, "RETURNED_ERROR", "order 7 is gone", "unknown", "unknown", UNSURE, schema=tool.endswith("typed")
+                tool, "RETURNED_ERROR", "order 7 is gone", "unknown", "unknown", None, schema=tool.endswith("typed")
             )[0],
             None,
         )
@@ -265,8 +267,8 @@ SCENARIOS = [
                 "INVALID_OUTPUT",
                 "The tool ran, but its result does not fit its output schema.",
                 "internal",
-                "applied",
-                "it took effect, check before any further call",
+                "unknown",
+                STOP,
                 schema=True,
             )[0],
             None,
@@ -314,10 +316,12 @@ def _tools(wrap: Callable[..., Any]) -> list[tuple[str, Any, dict[str, Any]]]:
     kinds(lambda: InvoiceNotFound("INV-42"), "not_found")
     kinds(lambda: RuntimeError(DSN), "crash")
     failing(lambda: RuntimeError(DSN), "crash_reading", {"effect": "read"})
+    failing(lambda: RuntimeError(DSN), "crash_writing", {"effect": "write"})
     failing(lambda: SystemExit(3), "exit_sync")
     failing(lambda: StopIteration("no more rows"), "stop_iteration")
     failing(Busy, "busy")
-    failing(PaymentLost, "lost_write")
+    failing(PaymentLost, "lost")
+    failing(PaymentLost, "lost_write", {"effect": "write"})
     failing(PaymentLost, "lost_read", {"effect": "read"})
     failing(PaymentLost, "lost_idempotent", {"effect": "idempotent"})
     failing(
@@ -326,7 +330,17 @@ def _tools(wrap: Callable[..., Any]) -> list[tuple[str, Any, dict[str, Any]]]:
         ),
         "tool_failure",
     )
+    failing(
+        lambda: ToolFailure("CARD_DECLINED", "The card was declined.", category="failed_precondition"),
+        "tool_failure_sorted",
+    )
+    failing(
+        lambda: ToolFailure("HALF_DONE", "Half of it is done.", category="internal", outcome="partial"),
+        "tool_failure_partial",
+    )
     failing(lambda: ToolError("order 7 is closed"), "tool_error")
+    failing(lambda: ToolError("order 7 is closed"), "tool_error_writing", {"effect": "write"})
+    failing(lambda: ToolError("order 7 is closed"), "tool_error_reading", {"effect": "read"})
     failing(lambda: protocol_error(-31001, "tenant is not provisioned", {"tenant": "t1"}), "protocol")
     failing(lambda: protocol_error(-32055, "my own code"), "reserved_code")
 
@@ -346,6 +360,17 @@ def _tools(wrap: Callable[..., Any]) -> list[tuple[str, Any, dict[str, Any]]]:
 
     @add
     def caused():  # type: ignore[no-untyped-def]
+        raise ValueError(DSN) from InvoiceNotFound("INV-42")
+
+    @add
+    def wrapped():  # type: ignore[no-untyped-def]
+        try:
+            raise InvoiceNotFound("INV-42")
+        except InvoiceNotFound as exc:
+            raise ValueError(f"lookup failed: {exc}")
+
+    @add
+    def meanwhile():  # type: ignore[no-untyped-def]
         try:
             raise InvoiceNotFound("INV-42")
         except InvoiceNotFound:

@@ -24,6 +24,13 @@ class ToolErrors(Settings):
 
     Args:
         errors: What domain exceptions mean. Without a map, every exception except `ToolFailure` is a crash.
+        effects: What tools do that declare nothing themselves: a mapping of names or patterns (`{"get_*": "read"}`) to
+            `"read"`, `"idempotent"` or `"write"`, or a function of the host's tool object that returns one of them or
+            None. Of all patterns that match the registered name, the most careful one counts. `@guard(effect=...)` and
+            annotations go first. A tool of which nobody says it counts as a write when a repeat has to be safe, and
+            its texts claim nothing.
+        trust_upstream: Whether a pattern, or another server's annotations, can call a proxied tool `"read"` or
+            `"idempotent"` (default: False). Its own name in `effects` always can.
         unknown_tool: Channel for a tool that is unknown or hidden: `"protocol"` (JSON-RPC -32602, the default) or
             `"result"` (`UNKNOWN_TOOL`, as SEP-2145 proposes).
         invalid_arguments: Channel for arguments that don't fit: `"auto"` (default) follows the negotiated revision
@@ -78,7 +85,7 @@ class ToolErrors(Settings):
         Args:
             fn: The tool's function: sync, async, a generator, an async generator, or a callable object.
             effect: What the tool does: `"read"`, `"idempotent"` or `"write"`. If omitted, the tool's annotations
-                decide; without them it is a write.
+                decide, then `effects` of the guard. With `idempotency_key` it is a write.
             errors: Entries for this tool only. They go before the guard's own.
             timeout: Seconds after which an async tool is stopped and answers `TIMEOUT` (default: no limit).
             idempotency_key: Name of the tool's parameter that takes an idempotency key. A second call with the same

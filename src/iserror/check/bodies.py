@@ -142,6 +142,8 @@ class Place:
     """The guards attached to the servers on the way, the innermost first."""
     attached: bool
     """Whether a guard is attached to the server that the client talks to."""
+    tool: Any
+    """The tool object."""
     annotations: object
     function: Any
     """The function that the stand-in replaces."""
@@ -172,9 +174,9 @@ class Place:
         return (*own, *(guard.errors for guard in self.guards))
 
     @property
-    def effect(self) -> Effect:
-        """The side effect that the guard assumes for a call."""
-        return effect_of(self.options, self.annotations)
+    def effect(self) -> Effect | None:
+        """What the guard takes the tool to do; None if nobody declares it."""
+        return effect_of(self.options, self.annotations, self.tool, self.guards[0] if self.guards else None)
 
 
 class Bodies:
@@ -249,7 +251,7 @@ class Bodies:
                 if id(body) in self._made:
                     original = self._made[id(body)][1]
                     options, annotations = options_of(original), annotations_of(tool)
-                    return Place(options, tuple(guards), attached, annotations, original, field == TOOL_RUN)
+                    return Place(options, tuple(guards), attached, tool, annotations, original, field == TOOL_RUN)
             mounted = mounted_behind(end)
             if mounted is None:
                 return None

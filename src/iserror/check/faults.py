@@ -14,6 +14,7 @@ from iserror.check.plants import Plants
 from iserror.errors.entry import Entry
 from iserror.errors.errormap import ErrorMap
 from iserror.errors.toolfailure import ToolFailure
+from iserror.errors.verdict import Basis
 from iserror.errors.vocabulary import BUILT_IN, Outcome
 from iserror.hosts.inside import protocol_error
 from iserror.support.causes import Group
@@ -54,11 +55,14 @@ class InjectedFault:
         return self.entry.category if self.entry is not None else BUILT_IN[self.code]
 
     @property
-    def outcome(self) -> Outcome | None:
-        """The outcome that the failure states; None if it follows from the category."""
-        if self.entry is not None:
-            return self.entry.outcome
-        return "applied" if self.code == "INVALID_OUTPUT" else "unknown"
+    def outcome(self) -> Outcome:
+        """The outcome that the failure states."""
+        return self.entry.claim if self.entry is not None else "unknown"
+
+    @property
+    def basis(self) -> Basis:
+        """Who says it."""
+        return self.entry.basis if self.entry is not None else "code"
 
     @property
     def can_help(self) -> bool:

@@ -12,7 +12,6 @@ from typing import Any, Final, cast
 from iserror.errors.entry import Entry
 from iserror.errors.errormap import ErrorMap
 from iserror.errors.pack import Pack
-from iserror.errors.vocabulary import default_outcome
 from iserror.guard import ToolErrors
 from iserror.hosts import guard_of
 from iserror.support.loading import full_name, imported
@@ -90,7 +89,7 @@ def _add(entries: list[dict[str, Any]], exception: str, entry: Entry, tool: str 
         "hint": None if entry.hint is None else str(entry.hint),
         "retryable": entry.retryable,
         "retry_after": _wait(entry.retry_after),
-        "outcome": entry.outcome or default_outcome(entry.category),
+        "outcome": entry.claim,
         "details": [key for key, _ in entry.details],
         "tools": None if tool is None else [tool],
     }

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, TypeAlias
 
 from iserror.errors.template import PATH, Path, Template, detail_of, read
+from iserror.errors.verdict import Basis, declared_by
 from iserror.errors.vocabulary import Category, Level, Outcome
 from iserror.errors.wait import parse_retry_after
 from iserror.support.look import look
@@ -33,6 +34,24 @@ class Entry:
     level: Level = "warning"
     packed: bool = False
     """Whether it comes from a pack, which knows the exception and not the tool."""
+    own: bool = False
+    """Whether its exception is the author's own, so that the category says what the tool had done."""
+
+    @property
+    def basis(self) -> Basis:
+        """Who says the outcome."""
+        if self.packed:
+            return "pack"
+        if self.outcome is not None:
+            return "entry"
+        return "category" if self.own else "none"
+
+    @property
+    def claim(self) -> Outcome:
+        """The outcome that the entry gives a failure of a tool of which nothing else is known."""
+        if self.outcome is not None:
+            return self.outcome
+        return declared_by(self.category) if self.packed or self.own else "unknown"
 
     def details_of(self, exc: BaseException) -> dict[str, Any]:
         """Return the named values that the exception has; lists are joined as in a template."""

@@ -16,7 +16,7 @@ from iserror.errors.entry import Entry, RetryAfter, named_paths
 from iserror.errors.pack import Pack
 from iserror.errors.template import Template
 from iserror.errors.vocabulary import BUILT_IN, CATEGORIES, OUTCOMES, Category, Level, Outcome, check_code
-from iserror.support.loading import full_name, mro_of
+from iserror.support.loading import full_name, is_library, mro_of
 from iserror.support.look import look
 from iserror.support.validate import check_choice
 
@@ -34,6 +34,8 @@ class ErrorMap:
         self._entries: dict[type[BaseException] | str, Entry] = {}
         self._categories: dict[str, str] = dict(BUILT_IN)
         self._dotted = False
+        # Who makes the map: a server may be an installed package itself.
+        self._author = str(sys._getframe(1).f_globals.get("__name__", ""))
         # Weak: some libraries make exception classes at run time.
         self._found: WeakKeyDictionary[type[BaseException], Entry | None] = WeakKeyDictionary()
         self._packs: dict[str, Pack] = {}
@@ -67,7 +69,9 @@ class ErrorMap:
             retry_after: Seconds, a `timedelta`, or a function of the exception that returns seconds, a `timedelta`,
                 a `datetime`, a `Retry-After` header value or None. A function that raises counts as None. On the
                 wire if the call may be repeated.
-            outcome: Whether the side effect took place. If omitted, it follows from the category.
+            outcome: Whether the side effect took place. If omitted, the category says it for an exception class of
+                your own: `not_found` and the like mean that nothing was applied. For a class of a library it is
+                `unknown`.
             details: Attributes of the exception to put into `details`, by name, or key to attribute path.
             safe: Attribute paths whose values are shown as they are, neither redacted, shortened nor quoted. Use it
                 only for values that the server itself chose. A `Safe` value doesn't have to be listed.
@@ -106,6 +110,7 @@ class ErrorMap:
             details=named_paths("details", code, details),
             safe={path for _, path in named_paths("safe", code, safe)},
             level=level,
+            own=not is_library(full_name(key).rpartition(".")[0], self._author),
         )
         shown = entry.message.paths | (entry.hint.paths if entry.hint else set())
         shown |= {path for _, path in entry.details if not callable(path)}

@@ -6,16 +6,24 @@ reaches a client has to be a field of `Failure` first.
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraints, model_validator
+from typing_extensions import Self
 
-from iserror.errors.vocabulary import CHANGEABLE, CODE_PATTERN, Category, Outcome
+from iserror.errors.verdict import ADVICE_PATTERN
+from iserror.errors.vocabulary import CODE_PATTERN, Category, Outcome
 from iserror.errors.wait import MAX_RETRY_AFTER
 from iserror.redact.speech import MAX_MESSAGE, MAX_TOOL_NAME, safe_details, safe_line, safe_name
+from iserror.redact.text import cut_short
 from iserror.support.look import look
+
+MAX_TEXT: Final = 2_000
+"""Characters of the whole text for the model."""
+
+_ADVICE: Final = re.compile(ADVICE_PATTERN)
 
 Line = Annotated[str, StringConstraints(min_length=1, max_length=MAX_MESSAGE, pattern=r"^[^\r\n]+$")]
 
@@ -32,14 +40,31 @@ class Failure(BaseModel):
     code: Annotated[str, StringConstraints(min_length=3, max_length=64, pattern=CODE_PATTERN)]
     message: Line
     hint: Line | None = None
+    advice: Annotated[str, StringConstraints(pattern=ADVICE_PATTERN)] | None = None
+    """What to do next, in one of a few fixed phrases (`docs/reference/wire-format.md`). Some frameworks show the model
+    the envelope alone, without the text."""
     retryable: bool
     retry_after: Annotated[float, Field(ge=0, le=MAX_RETRY_AFTER, allow_inf_nan=False)] | None = None
     outcome: Outcome
     category: Category
-    tool: Annotated[str, StringConstraints(max_length=MAX_TOOL_NAME)]
+    tool: Annotated[str, StringConstraints(max_length=MAX_TOOL_NAME)] | None = None
+    method: Annotated[str, StringConstraints(max_length=MAX_TOOL_NAME)] | None = None
+    """The JSON-RPC method of a request that calls no tool. Either this or `tool` is set."""
     request_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
     trace_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None = None
     details: dict[str, str | int | float | bool | None] | None = None
+    _words: str = PrivateAttr(default="")
+
+    @model_validator(mode="after")
+    def _names_one(self) -> Self:
+        if (self.tool is None) == (self.method is None):
+            raise ValueError("either tool or method is set")
+        return self
+
+    @property
+    def name(self) -> str:
+        """The tool's name, or the method's."""
+        return self.tool if self.tool is not None else self.method or ""
 
     def to_wire(self) -> dict[str, Any]:
         """Return the envelope: JSON data with the unset fields left out."""
@@ -55,7 +80,7 @@ class Failure(BaseModel):
         """Read an envelope that came from outside.
 
         Its texts are redacted and cleaned again: another process sent them. Fields that a later version of iserror
-        may add are left out.
+        may add are left out, and so is advice that isn't one of the phrases.
 
         Returns:
             The failure, or None if the envelope isn't valid.
@@ -64,35 +89,40 @@ class Failure(BaseModel):
 
     @classmethod
     def _read(cls, envelope: Mapping[str, Any]) -> Failure:
-        sent = cls.model_validate({name: value for name, value in envelope.items() if name in cls.model_fields})
+        fields = {name: value for name, value in envelope.items() if name in cls.model_fields}
+        advice = fields.get("advice")
+        if not isinstance(advice, str) or not _ADVICE.match(advice):
+            fields["advice"] = None
+        sent = cls.model_validate(fields)
         texts = {
             "message": safe_line(sent.message),
             "hint": safe_line(sent.hint) if sent.hint else None,
-            "tool": safe_name(sent.tool),
+            "tool": None if sent.tool is None else safe_name(sent.tool),
+            "method": None if sent.method is None else safe_name(sent.method),
             "details": safe_details(sent.details) if sent.details else None,
         }
         return cls.model_validate({**sent.to_wire(), **texts})
 
+    def worded(self, words: str) -> Failure:
+        """Return the failure with the author's whole text, of which `message` is the first line.
+
+        Args:
+            words: Redacted lines. They stand in the text for the model, and not in the envelope.
+        """
+        self._words = words
+        return self
+
     @property
-    def advice(self) -> str:
-        """One of the fixed phrases that tell the model what to do next."""
-        if self.retryable:
-            if self.retry_after:
-                return f"may be repeated after {math.ceil(self.retry_after * 10) / 10:g} s"
-            return "may be repeated"
-        if self.outcome == "applied":
-            return "it took effect, check before any further call"
-        if self.outcome != "not_applied":
-            return "it may have taken effect, check before any further call"
-        if self.category in CHANGEABLE:
-            return "change the call first"
-        return "stop and tell the user"
+    def words(self) -> str:
+        """The author's whole text, or the message if that is all of it."""
+        return self._words or self.message
 
     @property
     def text(self) -> str:
         """The text for the model (`content[0].text`): never empty, under 2,000 characters."""
-        lines = [f"{self.code}: {self.message}"]
-        if self.hint:
-            lines.append(self.hint)
-        lines.append(f"[{self.tool} failed; {self.advice}; request_id: {self.request_id}]")
-        return "\n".join(lines)
+        ending = [self.hint] if self.hint else []
+        ending.append(f"[{self.name} failed; {f'{self.advice}; ' if self.advice else ''}request_id: {self.request_id}]")
+        tail = "\n" + "\n".join(ending)
+        words = self.words
+        room = MAX_TEXT - 1 - len(self.code) - 2 - len(tail)
+        return f"{self.code}: {words if len(words) <= room else cut_short(words, room)}{tail}"

@@ -14,7 +14,16 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 from typing_extensions import Self
 
 from iserror.errors.failure import Failure, Line
-from iserror.errors.vocabulary import CODE_PATTERN, Outcome
+from iserror.errors.verdict import (
+    ADVICE_PATTERN,
+    ONLY_IF_HARMLESS,
+    PARTLY,
+    REPEAT,
+    TOOK_EFFECT,
+    UNSURE,
+    advice_for,
+)
+from iserror.errors.vocabulary import CODE_PATTERN, Effect, Outcome
 from iserror.redact import Safe
 from iserror.redact.speech import MAX_MESSAGE, quoted, safe_line
 from iserror.support.look import look
@@ -48,6 +57,15 @@ class ItemFailure(BaseModel):
     hint: Line | None = None
     retryable: Annotated[bool, Field(description="Whether repeating exactly this item can succeed and is safe.")]
     outcome: Annotated[Outcome, Field(description="Whether the item's side effect took place.")]
+    advice: Annotated[str | None, Field(description="What to do next with this item.", pattern=ADVICE_PATTERN)] = None
+
+    @model_validator(mode="after")
+    def _advise(self) -> Self:
+        if self.advice is None:  # made by hand: nothing is known of the tool
+            effect: Effect | None = "write" if self.outcome == "applied" else None
+            said = advice_for(self.code, "unknown", effect, self.outcome, self.retryable)
+            self.__dict__["advice"] = said  # the model is frozen for other code
+        return self
 
     @field_validator("id", mode="before")
     @classmethod
@@ -59,14 +77,18 @@ class ItemFailure(BaseModel):
     def _clean(cls, value: object) -> object:
         return safe_line(value) if isinstance(value, str) else value
 
-    @property
-    def advice(self) -> str:
-        """The summary's advice on a retry; empty if nothing was applied and a retry can't help."""
-        if self.retryable:
-            return "may be repeated"
-        if self.outcome == "not_applied":
-            return ""
-        return "took effect" if self.outcome == "applied" else "may have taken effect"
+
+_IN_BRIEF: Final = {
+    TOOK_EFFECT: "took effect",
+    PARTLY: "partly took effect",
+    UNSURE: "may have taken effect",
+    ONLY_IF_HARMLESS: "outcome unknown",
+}
+
+
+def _in_brief(item: ItemFailure) -> str:
+    """Return an item's advice in a few words; empty if a retry can't help and nothing has to be checked."""
+    return REPEAT if item.retryable else _IN_BRIEF.get(item.advice or "", "")
 
 
 class PartialResult(BaseModel, Generic[T]):
@@ -107,16 +129,19 @@ def _summary(succeeded: int, failed: Sequence[ItemFailure], more: str) -> str:
             done = f"{_count(succeeded)} succeeded." if more or succeeded == 1 else f"All {succeeded} items succeeded."
         return " ".join(filter(None, (done, more)))
     again = sum(item.retryable for item in failed)
-    unsure = sum(bool(item.advice) for item in failed) - again
+    unsure = sum(item.advice in (TOOK_EFFECT, PARTLY, UNSURE) for item in failed)
+    undecided = sum(item.advice == ONLY_IF_HARMLESS for item in failed)
     tail = [""]
     if succeeded:
         tail.append("The rest is done: leave it out of any further call.")
     if unsure:
         them = "it" if unsure == 1 else "them"
         tail.append(f"Check the {_count(unsure)} that may have taken effect before any further call with {them}.")
+    if undecided:
+        tail.append(f"Repeat the {_count(undecided)} with an unknown outcome only if that changes nothing.")
     if again:
         tail.append(f"Call again with only the {_count(again)} that may be repeated.")
-    if not unsure and not again:
+    if not unsure and not undecided and not again:
         tail.append("None of them can succeed unchanged.")
     head = f"{len(failed)} of {_count(succeeded + len(failed))} failed"
     return listed(head, failed, " ".join((*tail, more)).rstrip())
@@ -132,7 +157,7 @@ def listed(head: str, failed: Sequence[ItemFailure], tail: str) -> str:
     room = MAX_SUMMARY - len(head) - len(": , and  more.") - len(str(len(failed))) - len(tail)
     names: list[str] = []
     for item in sorted(failed, key=is_harmless)[:MAX_LISTED]:
-        name = f"{quoted(item.id, MAX_ID)} ({', '.join(filter(None, (item.code, item.advice)))})"
+        name = f"{quoted(item.id, MAX_ID)} ({', '.join(filter(None, (item.code, _in_brief(item))))})"
         room -= len(name) + 2
         if room < 0:
             break

@@ -7,12 +7,13 @@ message and hint stay.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from iserror.errors.failure import Failure
-from iserror.errors.vocabulary import BUILT_IN, Category, Effect, Level, Outcome, default_outcome
-from iserror.redact.speech import Scalar, safe_details, safe_line
+from iserror.errors.verdict import CRASHES, STOP, Basis, declared_by, judge
+from iserror.errors.vocabulary import BUILT_IN, Category, Effect, Level, Outcome
+from iserror.redact.speech import Scalar, safe_details, safe_line, safe_lines
 from iserror.redact.text import Safe
 
 
@@ -51,12 +52,16 @@ class Problem:
     exception: BaseException | None = None
     mapped: bool = True
     """Whether a map, a pack or the author chose the code; False for built-in ones."""
-    declared: bool = False
-    """Whether the author stated the outcome, so that an outer tool keeps it."""
+    basis: Basis = "none"
+    """Who says the outcome. For `category` it follows from that."""
     nested: bool = False
     """Whether it comes from a tool that this one called: what that tool says of its effect isn't this one's."""
-    envelope: Failure | None = None
-    """What a server behind this one said. It is passed on as it is."""
+    upstream: Failure | None = None
+    """What a server behind this one said."""
+    lines: bool = False
+    """Whether the text for the model keeps the line breaks of `message`."""
+    context_code: str | None = None
+    """The code of what was being handled as this was raised, if it isn't what this says; for the log."""
     meta: Mapping[str, Any] | None = None
     """The `_meta` of a returned error result, without our own key."""
     refused: bool = False
@@ -72,49 +77,81 @@ class Problem:
         if self.category == _BY_CODE:
             object.__setattr__(self, "category", BUILT_IN[self.code])
             object.__setattr__(self, "mapped", False)
+            if self.basis == "none" and self.outcome is not None:
+                object.__setattr__(self, "basis", "code")
 
     @property
     def is_crash(self) -> bool:
         """Whether an operator has to fix it."""
-        return self.code in ("INTERNAL_ERROR", "INVALID_OUTPUT")
+        return self.code in CRASHES
+
+    @property
+    def claim(self) -> Outcome:
+        """The outcome, as far as it can be told without the tool's effect."""
+        if self.basis == "category":
+            return declared_by(self.category)
+        return self.outcome or "unknown"
+
+    def unproven(self) -> Problem:
+        """Return the problem without the claim that nothing was applied, unless its author declared just that."""
+        if self.basis in ("stated", "entry") or self.claim != "not_applied":
+            return self
+        return replace(self, outcome=None, basis="none")
 
 
 def say(
-    problem: Problem, *, tool: str, effect: Effect, request_id: str, trace_id: str | None, keyed: bool = False
+    problem: Problem,
+    *,
+    tool: str,
+    effect: Effect | None,
+    request_id: str,
+    trace_id: str | None,
+    keyed: bool = False,
+    untouched: bool = False,
 ) -> Failure:
     """Say a problem of one tool: the texts are redacted here, once.
 
     Args:
         problem: What went wrong. Texts that are `Safe` have been redacted, or their author marked them as safe.
         tool: The tool's name as the caller used it, cleaned.
-        effect: What that tool does; with the outcome it decides whether a retry is safe.
+        effect: What that tool does; None if nobody declared it.
         request_id: 32 hex digits.
         trace_id: 32 hex digits or None.
         keyed: Whether the call has an idempotency key: a retry runs only if this call applied nothing.
+        untouched: Whether no body of this call began.
     """
-    if problem.envelope is not None and not problem.nested:
-        if keyed and problem.envelope.outcome != "not_applied":
-            return problem.envelope.model_copy(update={"retryable": False, "retry_after": None})
-        return problem.envelope
-    outcome: Outcome = problem.outcome or default_outcome(problem.category)
-    if effect == "read":
-        outcome = "not_applied"
-    elif problem.nested and outcome == "not_applied" and effect == "write" and not problem.declared:
-        outcome = "unknown"
-    retryable = problem.can_help and (outcome == "not_applied" or (effect != "write" and not keyed))
-    return Failure(
+    verdict = judge(
         code=problem.code,
-        message=safe_line(problem.message),
+        category=problem.category,
+        effect=effect,
+        outcome=_outer(problem.outcome) if problem.nested else problem.outcome,
+        basis="none" if problem.nested else problem.basis,
+        can_help=problem.can_help,
+        retry_after=problem.retry_after,
+        untouched=untouched,
+        keyed=keyed,
+    )
+    words = safe_lines(problem.message) if problem.lines else ""
+    failure = Failure(
+        code=problem.code,
+        message=safe_line(Safe(words.partition("\n")[0]) if words else problem.message),
         hint=safe_line(problem.hint, empty="") or None if problem.hint else None,
-        retryable=retryable,
-        retry_after=problem.retry_after if retryable else None,
-        outcome=outcome,
+        advice=verdict.advice,
+        retryable=verdict.retryable,
+        retry_after=problem.retry_after if verdict.retryable else None,
+        outcome=verdict.outcome,
         category=problem.category,
         tool=tool,
         request_id=request_id,
         trace_id=trace_id,
         details=(safe_details(problem.details) or None) if problem.details else None,
     )
+    return failure.worded(words) if "\n" in words or len(words) > len(failure.message) else failure
+
+
+def _outer(inner: Outcome | None) -> Outcome | None:
+    """Return what the outcome of a nested call says of the outer one: that may have done more before it."""
+    return None if inner == "not_applied" else inner
 
 
 _CRASHED: Final = Safe("The tool failed because of an error on the server.")
@@ -132,6 +169,7 @@ def last_resort(request_id: str) -> Failure:
         retryable=False,
         outcome="unknown",
         category="internal",
+        advice=STOP,
         tool="",
         request_id=request_id,
     )
@@ -155,7 +193,7 @@ def invalid_output(exc: BaseException | None) -> Problem:
         "INVALID_OUTPUT",
         Safe("The tool ran, but its result does not fit its output schema."),
         exception=exc,
-        outcome="applied",
+        outcome="unknown",
     )
 
 

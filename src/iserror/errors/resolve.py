@@ -9,36 +9,39 @@ from typing import Final
 from iserror.errors.entry import Entry
 from iserror.errors.errormap import ErrorMap
 from iserror.errors.failure import Failure
-from iserror.errors.foreign import MAX_WORDS, in_quotes
+from iserror.errors.foreign import MAX_QUOTED, MAX_WORDS, MIN_WORDS, in_quotes
 from iserror.errors.problem import Problem, ProtocolProblem, crash
 from iserror.errors.toolfailure import ToolFailure
-from iserror.errors.vocabulary import CATEGORIES, OUTCOMES, check_code, default_outcome
+from iserror.errors.vocabulary import CATEGORIES, OUTCOMES, check_code
 from iserror.errors.wait import parse_retry_after
 from iserror.redact.speech import quoted
 from iserror.redact.text import Safe
-from iserror.support.causes import MAX_CHAIN, Group, leaves, origin, text_of
+from iserror.support.causes import MAX_CHAIN, Group, leaves, origin, raised_in, text_of
 from iserror.support.jsonrpc import MISSING_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED
+from iserror.support.loading import is_library
 from iserror.support.look import look, shield
 from iserror.support.sdk import host_tool_errors, protocol_error_data, raised_by_client, raised_by_sdk
 from iserror.support.validate import check_choice
 
 
-def resolve(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | ProtocolProblem:
+def resolve(exc: BaseException, maps: Sequence[ErrorMap], own: ErrorMap | None = None) -> Problem | ProtocolProblem:
     """Say what an exception means. Never raises: a fault of this step makes the exception a crash.
 
     Args:
         exc: The exception. One that isn't an `Exception` (an exit, a stray cancellation) is a crash too.
         maps: The maps to look in, the nearest first.
+        own: The one of them that is for this tool alone. What it says of the outcome holds for the failure of a tool
+            that this one called, too.
     """
     if not issubclass(type(exc), (Exception, Group)):
         return crash(exc)
-    return shield(_resolve, crash(exc), exc, maps)
+    return shield(_resolve, crash(exc), exc, maps, own)
 
 
-def _resolve(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | ProtocolProblem:
+def _resolve(exc: BaseException, maps: Sequence[ErrorMap], own: ErrorMap | None = None) -> Problem | ProtocolProblem:
     kind = type(exc)  # not isinstance(): an object may lie about its class
     if issubclass(kind, ToolFailure):
-        return _of_tool_failure(exc)  # type: ignore[arg-type]
+        return _of_tool_failure(exc, own)  # type: ignore[arg-type]
     protocol = protocol_error_data(exc)
     if protocol is not None:
         code, message, data = protocol
@@ -51,36 +54,81 @@ def _resolve(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | Protocol
     host_error = issubclass(kind, host_tool_errors())
     if host_error and raised_by_sdk(exc):
         return _of_another_server(exc, maps)
+    found, ignored = _along_the_chain(exc, maps, host_error)
+    if found is None:
+        found = _refusal(exc) if host_error else crash(exc)
+    return replace(found, context_code=ignored) if ignored else found
+
+
+def _along_the_chain(
+    exc: BaseException, maps: Sequence[ErrorMap], host_error: bool
+) -> tuple[Problem | None, str | None]:
+    """Return what the nearest link of an exception's chain that a map knows means, and what is only noted.
+
+    Returns:
+        The problem, or None; and the code of what was being handled as the exception was raised, if that isn't what
+        the exception says.
+    """
     for link, meanwhile in _chain(exc, causes_only=host_error):
+        inner: Problem | ProtocolProblem | None = None
         if link is not exc and issubclass(type(link), Group):
             inner = _resolve_group(link, maps)
-            if isinstance(inner, Problem) and inner.mapped:
-                return _seen_from(exc, inner, meanwhile)
+        else:
+            entry = _find(link, maps)
+            if entry is not None and not (host_error and _is_catch_all(maps, entry)):
+                inner = _of_entry(entry, link)
+        if not isinstance(inner, Problem) or not inner.mapped:
             continue
-        entry = _find(link, maps)
-        if entry is not None and not (host_error and _is_catch_all(maps, entry)):
-            return _seen_from(exc, _of_entry(entry, link), meanwhile)
-    if host_error:
-        said = in_quotes(text_of(exc), exc)
-        return Problem("TOOL_ERROR", said or "The tool refused the call.", exception=exc, outcome="not_applied")
-    return crash(exc)
+        if not meanwhile:
+            return replace(inner, exception=exc), None
+        if _speaks_of(exc, link):
+            return replace(inner.unproven(), exception=exc), None
+        return None, inner.code
+    return None, None
 
 
-def _of_tool_failure(exc: ToolFailure) -> Problem:
+def _refusal(exc: BaseException) -> Problem:
+    """Return the problem of a host's `ToolError`: its text is the author's, and nothing tells what had happened."""
+    said = in_quotes(text_of(exc), exc)
+    return Problem("TOOL_ERROR", said or "The tool refused the call.", exception=exc, lines=True)
+
+
+def _speaks_of(exc: BaseException, context: BaseException) -> bool:
+    """Return True if an exception says what was being handled as it was raised, without `from`.
+
+    It does if its text holds the other's words, or if a library raised it and so wrapped the other. Otherwise something
+    else broke, and what was being handled isn't what broke.
+    """
+    words, text = (" ".join(text_of(link)[:MAX_QUOTED].casefold().split()) for link in (context, exc))
+    holds = len(words) >= MIN_WORDS and " " in words and words in text
+    return holds or is_library(raised_in(exc))
+
+
+def _of_tool_failure(exc: ToolFailure, own: ErrorMap | None) -> Problem:
     """Return the problem behind a `ToolFailure`: an inner guard's, or what the author raised it with."""
     problem, failure = look(lambda: (exc._problem, exc.failure), (None, None))
+    if isinstance(problem, Problem):
+        problem = _nested(problem, own)
     if isinstance(problem, Problem) and failure is None:
-        return replace(problem, nested=True)
+        return problem
     if isinstance(problem, Problem) and isinstance(failure, Failure):
         # An inner guard has said it: its texts are redacted. A constant one can't have suffered from that.
-        message = problem.message if isinstance(problem.message, Safe) else Safe(failure.message)
+        message = problem.message if isinstance(problem.message, Safe) else Safe(failure.words)
         texts = {"message": message, "hint": Safe(failure.hint) if failure.hint else None}
-        return replace(problem, nested=True, **texts)  # type: ignore[arg-type]
+        return replace(problem, **texts)  # type: ignore[arg-type]
     stated = look(_stated, None, exc)
     if stated is None:  # a subclass does without our `__init__`, or the attributes have been changed
         return crash(exc)
     hint = in_quotes(stated.hint, exc) if stated.hint else None
     return replace(stated, message=in_quotes(stated.message, exc), hint=hint)
+
+
+def _nested(problem: Problem, own: ErrorMap | None) -> Problem:
+    """Return the problem of a tool that this one called, with the outcome that this tool's own map declares for it."""
+    entry = _find(problem.exception, (own,)) if own is not None and problem.exception is not None else None
+    if entry is not None and entry.outcome is not None and not entry.packed:
+        return replace(problem, outcome=entry.outcome, basis="entry", nested=False)
+    return replace(problem, nested=True)
 
 
 def _stated(exc: ToolFailure) -> Problem:
@@ -100,7 +148,7 @@ def _stated(exc: ToolFailure) -> Problem:
         outcome=exc.outcome,
         details=dict(exc.details) if exc.details else None,
         exception=exc,
-        declared=exc.outcome is not None,
+        basis="category" if exc.outcome is None else "stated",
     )
 
 
@@ -113,25 +161,12 @@ def _of_entry(entry: Entry, exc: BaseException) -> Problem:
         hint=entry.hint.render(exc, entry.safe) if entry.hint else None,
         can_help=entry.retryable,
         retry_after=entry.wait_of(exc),
-        outcome=entry.outcome,
+        outcome=entry.claim,
         details=entry.details_of(exc),
         exception=exc,
-        declared=entry.outcome is not None and not entry.packed,
+        basis=entry.basis,
         level=entry.level,
     )
-
-
-def _seen_from(exc: BaseException, problem: Problem, meanwhile: bool) -> Problem:
-    """Return a problem that was found along the chain of an exception.
-
-    Args:
-        exc: The exception that left the tool.
-        problem: What the link of its chain means.
-        meanwhile: Whether a later exception was raised while this one was handled, without `from`: the handler may
-            have asked another server in between. The outcome that a pack declares is about the one request.
-    """
-    unsure = meanwhile and problem.outcome == "not_applied" and not problem.declared
-    return replace(problem, exception=exc, outcome="unknown" if unsure else problem.outcome)
 
 
 def _of_another_server(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | ProtocolProblem:
@@ -142,7 +177,7 @@ def _of_another_server(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem 
         return replace(problem, exception=exc) if isinstance(problem, Problem) else crash(exc)
     if raised_by_client(exc):
         said = quoted(text_of(exc), MAX_WORDS)
-        return Problem("RETURNED_ERROR", said or "The call failed.", exception=exc, outcome="unknown")
+        return Problem("RETURNED_ERROR", said or "The call failed.", exception=exc)
     return crash(exc)
 
 
@@ -182,23 +217,18 @@ def _chain(exc: BaseException, *, causes_only: bool) -> Iterator[tuple[BaseExcep
 _CERTAINTY: Final = {"unknown": 0, "partial": 1, "applied": 2, "not_applied": 3}
 
 
-def _resolve_group(group: BaseException, maps: Sequence[ErrorMap]) -> Problem | ProtocolProblem:
-    """Return what a group means: its own entry, else its worst leaf."""
+def _resolve_group(group: BaseException, maps: Sequence[ErrorMap]) -> Problem:
+    """Return what a group means: its own entry, else its worst leaf.
+
+    A crash outweighs the rest, and a protocol error in a group is one: what else failed would be lost with it.
+    """
     entry = _find(group, maps)
     if entry is not None and not _is_catch_all(maps, entry):
         return _of_entry(entry, group)
     found = list(leaves(group))
     if not found:
         return crash(group)
-    problems = [_resolve(leaf, maps) for leaf in found]
-    worst = min(
-        (p for p in problems if isinstance(p, Problem)),
-        key=lambda p: (not p.is_crash, p.can_help, _CERTAINTY[p.outcome or default_outcome(p.category)]),
-        default=None,
-    )
-    # A crash outweighs the rest; a protocol error outweighs a failure that the model could act on.
-    for problem in problems:
-        if isinstance(problem, ProtocolProblem) and (worst is None or not worst.is_crash):
-            return problem
-    assert worst is not None
-    return replace(worst, exception=group)
+    problems = [p if isinstance(p, Problem) else crash(leaf) for leaf in found for p in (_resolve(leaf, maps),)]
+    worst = min(problems, key=lambda p: (not p.is_crash, p.can_help, _CERTAINTY[p.claim]))
+    # The others may have taken effect.
+    return replace(worst if len(found) == 1 and worst.basis == "pack" else worst.unproven(), exception=group)

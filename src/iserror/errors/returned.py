@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from iserror.errors.failure import Failure
+from iserror.errors.foreign import MAX_WORDS
 from iserror.errors.problem import Problem
 from iserror.redact import redact
-from iserror.support.jsonrpc import FAILURE_KEY, MAX_DATA, json_size
+from iserror.redact.speech import quoted
+from iserror.support.jsonrpc import FAILURE_KEY, MAX_DATA, OWN_KEYS, json_size
 from iserror.support.look import look
 from iserror.support.sdk import is_error, is_result_type, texts_of
 
@@ -29,29 +31,32 @@ def stated_problem(value: Any) -> Problem | None:
 
 
 def problem_of_result(texts: list[str], meta: object) -> Problem:
-    """Return the problem behind an error result; an envelope of this library in its `_meta` is kept.
+    """Return the problem behind an error result, read from an envelope of this library in its `_meta` if there is one.
 
     Args:
         texts: The texts of its content.
         meta: Its `_meta`.
     """
-    own_meta = {key: item for key, item in meta.items() if key != FAILURE_KEY} if isinstance(meta, Mapping) else None
-    envelope = Failure.from_wire(meta[FAILURE_KEY]) if isinstance(meta, Mapping) and FAILURE_KEY in meta else None
-    if envelope is not None:
+    items = meta.items() if isinstance(meta, Mapping) else ()
+    own_meta = {key: item for key, item in items if not str(key).startswith(OWN_KEYS)}
+    sent = Failure.from_wire(meta[FAILURE_KEY]) if isinstance(meta, Mapping) and FAILURE_KEY in meta else None
+    if sent is not None:
+        # Another server's words, in quotes. Whether a repeat is safe, and what to do next, is said here.
         return Problem(
-            envelope.code,
-            envelope.message,
-            envelope.category,
-            hint=envelope.hint,
-            can_help=envelope.retryable,
-            retry_after=envelope.retry_after,
-            outcome=envelope.outcome,
-            details=envelope.details,
-            envelope=envelope,
+            sent.code,
+            quoted(sent.message, MAX_WORDS) or "The call failed.",
+            sent.category,
+            hint=(quoted(sent.hint, MAX_WORDS) or None) if sent.hint else None,
+            can_help=sent.retryable,
+            retry_after=sent.retry_after,
+            outcome=sent.outcome,
+            basis="upstream",
+            details=sent.details,
+            upstream=sent,
             meta=own_meta,
         )
     text = "\n".join(texts) or "The tool reported an error without a text."
-    return Problem("RETURNED_ERROR", text, outcome="unknown", meta=own_meta)
+    return Problem("RETURNED_ERROR", text, meta=own_meta, lines=True)
 
 
 def redacted_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -27,11 +27,12 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
         message: What was observed. It is redacted (unless it is a `Safe`), made one line, cut
             at 500 characters and shown on the wire. Text of the exception being handled is put in quotes.
         hint: The valid next step for the model. Treated like `message`.
-        category: One of gRPC's canonical codes in lower case (default: `failed_precondition`).
+        category: One of gRPC's canonical codes in lower case (default: `unknown`).
         retryable: Whether an equal call can succeed. The wire's `retryable` says in addition that a retry is safe.
         retry_after: Seconds before which a retry is pointless: a number, `timedelta`, `datetime` or `Retry-After`
             header value.
-        outcome: Whether the side effect took place. If omitted, it follows from the category.
+        outcome: Whether the side effect took place. If omitted, a category says it: `not_found` and the like mean that
+            nothing was applied. A subclass may set it for all of its instances.
         details: A flat JSON object for programs. Values are redacted.
 
     Raises:
@@ -44,6 +45,7 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
     failure: Failure | None = None
     """What the guard said that raised it; None for one that an author raised."""
     _problem: Problem | None = None
+    outcome: Outcome | None = None
     log_level = logging.WARNING
     """The level at which fastmcp logs its `FastMCPError` classes, which this becomes one of."""
 
@@ -56,7 +58,7 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
         message: str,
         *,
         hint: str | None = None,
-        category: Category = "failed_precondition",
+        category: Category = "unknown",
         retryable: bool = False,
         retry_after: float | timedelta | datetime | str | None = None,
         outcome: Outcome | None = None,
@@ -73,7 +75,8 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
         self.category: Category = category
         self.retryable = bool(retryable)
         self.retry_after = parse_retry_after(retry_after)
-        self.outcome: Outcome | None = outcome
+        if outcome is not None:
+            self.outcome = outcome
         self.details = dict(details) if details else None
         Exception.__init__(self, f"{code}: {message}")
 

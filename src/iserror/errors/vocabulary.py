@@ -30,7 +30,8 @@ Outcome: TypeAlias = Literal["not_applied", "unknown", "partial", "applied"]
 """Whether the tool's side effect took place."""
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
-"""What a tool does to the world; MCP's own default is a write (`ToolAnnotations`)."""
+"""What a tool does to the world. A tool of which nobody says it counts as a write for `retryable`, and for nothing
+else."""
 
 Level: TypeAlias = Literal["warning", "error"]
 """The log level of a known failure."""
@@ -41,27 +42,6 @@ EFFECTS: Final = frozenset(get_args(Effect))
 
 CODE_PATTERN: Final = r"^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$"
 _CODE = re.compile(CODE_PATTERN + r"\Z")
-
-
-_APPLIES_NOTHING: Final = frozenset(
-    {
-        "invalid_argument",
-        "not_found",
-        "already_exists",
-        "permission_denied",
-        "unauthenticated",
-        "failed_precondition",
-        "out_of_range",
-        "unimplemented",
-        "resource_exhausted",
-    }
-)
-"""Categories of failures that applied nothing, unless the author declares another outcome."""
-
-CHANGEABLE: Final = frozenset(
-    {"invalid_argument", "not_found", "already_exists", "failed_precondition", "out_of_range", "aborted"}
-)
-"""Categories of failures after which a changed call can succeed."""
 
 
 def check_code(code: object) -> str:
@@ -78,19 +58,16 @@ def check_code(code: object) -> str:
     return code
 
 
-def default_outcome(category: str) -> Outcome:
-    """Return the outcome of a failure of this category, for authors who declare none."""
-    return "not_applied" if category in _APPLIES_NOTHING else "unknown"
-
-
 BUILT_IN: Final[Mapping[str, Category]] = {
     "INTERNAL_ERROR": "internal",
     "INVALID_OUTPUT": "internal",
     "TIMEOUT": "deadline_exceeded",
     "INVALID_ARGUMENTS": "invalid_argument",
     "UNKNOWN_TOOL": "not_found",
-    "TOOL_ERROR": "failed_precondition",
+    "TOOL_ERROR": "unknown",
     "RETURNED_ERROR": "unknown",
+    "PERMISSION_DENIED": "permission_denied",
+    "CLIENT_CANNOT_ASK": "failed_precondition",
     "NOTHING_SUCCEEDED": "failed_precondition",
     "IDEMPOTENCY_KEY_IN_USE": "aborted",
     "IDEMPOTENCY_KEY_REUSED": "failed_precondition",

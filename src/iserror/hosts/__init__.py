@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import Any, Final
 
+from iserror.layers.effects import weakened
 from iserror.layers.settings import Settings
+from iserror.support.look import look
 
 SUPPORTED: Final = "mcp 1.x FastMCP, mcp 2.x MCPServer, and FastMCP of the fastmcp package, 3.x and 4.x"
 
@@ -57,3 +60,8 @@ def attach(server: Any, settings: Settings) -> None:
         )
     import_module(f"iserror.hosts.{name}").attach(server, settings)
     server.__dict__[ATTACHED] = settings  # last: until here nothing is guarded
+    if settings.effects is not None:
+        for _, tools in look(lambda: list(import_module("iserror.hosts.inside").tools_held_by(server)), []):
+            for tool in tools:
+                if said := look(weakened, None, settings.effects, tool, getattr(tool, "annotations", None)):
+                    warnings.warn(said, stacklevel=3)

@@ -19,6 +19,7 @@ from iserror.layers.toolhost import ToolHost
 from iserror.layers.views import Views
 from iserror.redact.speech import log_name
 from iserror.support.causes import CAUSE, raised_in
+from iserror.support.jsonrpc import OWN_KEYS
 from iserror.support.look import shield
 from iserror.support.otel import trace_id
 from iserror.support.sdk import either, host_tool_errors, raised_by_sdk, validated_by_host
@@ -192,6 +193,16 @@ def facts(server: str, context: Any) -> dict[str, Any]:
         "session_id": None if headers is None else foreign(headers.get("mcp-session-id")),
         "client": foreign(who),
     }
+
+
+def without_own_keys(meta: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the `_meta` of a success without keys that only this library writes; None if it has none of them.
+
+    A server behind this one sent them: its ids and claims aren't this server's.
+    """
+    if not meta or not any(isinstance(key, str) and key.startswith(OWN_KEYS) for key in meta):
+        return None
+    return {key: value for key, value in meta.items() if not (isinstance(key, str) and key.startswith(OWN_KEYS))}
 
 
 class _Hush(logging.Filter):

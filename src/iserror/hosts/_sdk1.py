@@ -17,7 +17,7 @@ from mcp.shared.version import SUPPORTED_PROTOCOL_VERSIONS
 
 from iserror.errors.arguments import reasons_of_json
 from iserror.errors.problem import invalid_arguments, invalid_output
-from iserror.hosts._mcp import as_mapping, facts, open_call, safe_jsonrpc_id, served
+from iserror.hosts._mcp import as_mapping, facts, open_call, safe_jsonrpc_id, served, without_own_keys
 from iserror.layers.call import Call, Request
 from iserror.layers.settings import Settings
 from iserror.layers.wire import serve
@@ -58,6 +58,10 @@ class Sdk1Wire:
         root = getattr(result, "root", None)
         if not isinstance(root, types.CallToolResult):
             return result
+        kept = without_own_keys(root.meta)
+        if kept is not None:
+            root = root.model_copy(update={"meta": kept or None})
+            result = types.ServerResult(root)
         first, rest = types.TextContent(type="text", text=""), root.content
         if rest and isinstance(rest[0], types.TextContent):
             first, rest = rest[0], rest[1:]

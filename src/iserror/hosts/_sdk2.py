@@ -13,7 +13,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, RootModel
 
-from iserror.hosts._mcp import as_mapping, facts, open_call, safe_jsonrpc_id
+from iserror.hosts._mcp import as_mapping, facts, open_call, safe_jsonrpc_id, without_own_keys
 from iserror.layers.call import Request
 from iserror.layers.settings import Settings
 from iserror.layers.wire import serve
@@ -69,6 +69,9 @@ class Sdk2Wire:
         content = result.get("content") if isinstance(result, dict) else None
         if not isinstance(content, list):
             return result
+        kept = without_own_keys(as_mapping(result.get("_meta")))
+        if kept is not None:
+            result = {**result, "_meta": kept}
         first, rest = {"type": "text", "text": ""}, content
         if rest and isinstance(rest[0], dict) and isinstance(rest[0].get("text"), str):
             first, rest = rest[0], rest[1:]

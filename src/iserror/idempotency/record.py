@@ -47,9 +47,8 @@ def read(stored: bytes) -> dict[str, Any]:
 
 def of_failure(failure: Failure, problem: Problem) -> dict[str, Any]:
     """Return what is kept of a failure that may have had an effect."""
-    passed_on = problem.envelope is not None and not problem.nested
     meta = look(lambda: json.loads(json.dumps(redacted_meta(problem.meta))), None)
-    return {"failure": failure.to_wire(), "mapped": problem.mapped, "passed_on": passed_on, "meta": meta}
+    return {"failure": failure.to_wire(), "mapped": problem.mapped, "words": failure.words, "meta": meta}
 
 
 def problem_in(record: Mapping[str, Any]) -> Problem | None:
@@ -63,12 +62,13 @@ def problem_in(record: Mapping[str, Any]) -> Problem | None:
         return Problem(
             code=envelope.code,
             category=envelope.category,
-            message=Safe(envelope.message),
+            message=Safe(look(str, envelope.message, record.get("words", envelope.message))),
             hint=Safe(envelope.hint) if envelope.hint else None,
             outcome=envelope.outcome,
+            basis="stated",
+            lines="words" in record,
             details={k: Safe(v) if isinstance(v, str) else v for k, v in (envelope.details or {}).items()},
             mapped=record.get("mapped") is True,
-            envelope=envelope if record.get("passed_on") is True else None,
             meta=record.get("meta"),
             first_request_id=first,
         )

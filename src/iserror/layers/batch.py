@@ -128,7 +128,8 @@ class Batch(Generic[T]):
         call = self._call
         progress = call.progress
         maps = progress.options.maps if progress.options is not None else ()
-        problem = resolve(exc, (*maps, *progress.maps))
+        own = progress.options.own_map if progress.options is not None else None
+        problem = resolve(exc, (*maps, *progress.maps), own)
         if call.failed_with(exc):  # an inner run of the tool's own body: the call goes on without it
             progress.recovers()
         return problem if isinstance(problem, Problem) else None
@@ -151,6 +152,7 @@ def _item_failure(item_id: object, failure: Failure) -> ItemFailure:
         # Redacted already; an author's `Safe` would not stand a second time.
         message=Safe(failure.message),
         hint=Safe(failure.hint) if failure.hint else None,
+        advice=failure.advice,
         retryable=failure.retryable,
         outcome=failure.outcome,
     )

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from iserror.errors.problem import Problem
+from iserror.errors.problem import Problem, ProtocolProblem
 from iserror.errors.toolfailure import ToolFailure
 from iserror.errors.vocabulary import Effect
 from iserror.layers.ids import new_request_id
@@ -61,6 +61,8 @@ class Call:
     ended: bool = False
     """Whether the last of them is written."""
     _hashed: tuple[str | None] | None = None
+    protocol_below: BaseException | None = None
+    """The protocol error that ended a call nested in this one."""
     kept: dict[int, Call] | None = None
     """Nested calls that failed and that nothing has reported, by the id of their exception."""
 
@@ -97,9 +99,17 @@ class Call:
         return self._hashed[0]
 
     @property
-    def effect(self) -> Effect:
-        """What the tool does."""
-        return effect_of(self.progress.options, self.progress.annotations)
+    def effect(self) -> Effect | None:
+        """What the tool does; None if nobody says it."""
+        progress = self.progress
+        return effect_of(progress.options, progress.annotations, progress.tool, self.settings)
+
+    def forbids(self, problem: ProtocolProblem) -> bool:
+        """Return True if a protocol error may not end this call: another tool raised it, and this one writes.
+
+        What this one had done before would be lost with a JSON-RPC error, which several agents take for the end.
+        """
+        return problem.exception is self.protocol_below and self.effect == "write"
 
     def failed_with(self, exc: BaseException) -> bool:
         """Return True for the `ToolFailure` that says what this call failed with."""

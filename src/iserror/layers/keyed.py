@@ -245,9 +245,9 @@ class _Layer:
         call = ticket.call
         if must_pass(exc):
             return ticket.finish({})
-        found = (
-            call.progress.problem if call.failed_with(exc) else resolve(exc, (*self.options.maps, *call.progress.maps))
-        )
+        found = call.progress.problem
+        if not call.failed_with(exc):
+            found = resolve(exc, (*self.options.maps, *call.progress.maps), self.options.own_map)
         if isinstance(found, Problem):
             return self._failed(ticket, found)
         if found is None or (not found.untouched and protocol_outcome(call, found) != "not_applied"):

@@ -90,6 +90,7 @@ def _say(call: Call, problem: Problem) -> Failure:
         request_id=call.request_id,
         trace_id=call.trace_id,
         keyed=call.progress.keyed,
+        untouched=not call.progress.touched,
     )
 
 

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from iserror.errors.errormap import ErrorMap
 from iserror.errors.vocabulary import Effect
+from iserror.layers.effects import annotated_effect, effect_said
 from iserror.layers.settings import Settings
-from iserror.support.sdk import is_idempotent, is_read_only
+from iserror.support.sdk import is_proxied
 
 MARK: Final = "__iserror__"
 
@@ -34,6 +35,11 @@ class Options:
     wrapper: Callable[..., Any] | None = None
     key: object = field(default_factory=object)
     """Tells the wrappers of one function from all others."""
+
+    @property
+    def own_map(self) -> ErrorMap | None:
+        """The map that is for this tool alone, if it has one."""
+        return self.maps[0] if len(self.maps) > 1 else None
 
 
 def options_of(fn: object) -> Options | None:
@@ -66,10 +72,26 @@ def name_of(fn: Any) -> str:
     return name if name and name != "__call__" else type(fn).__name__
 
 
-def effect_of(options: Options | None, annotations: object) -> Effect:
-    """Return what a tool does: what `@guard` declares, else its annotations, else a write (MCP's own default)."""
+def effect_of(options: Options | None, annotations: object, tool: Any, settings: Settings | None) -> Effect | None:
+    """Return what a tool does; None if nobody says it.
+
+    `@guard` goes first, then the annotations, then `ToolErrors(effects=...)`. Of a tool that another server runs,
+    annotations and patterns can only say that it is a write, unless the settings trust the upstream.
+
+    Args:
+        options: Those of its function, if that is guarded.
+        annotations: The tool's.
+        tool: The host's tool object; None if none ran.
+        settings: Those of the guard.
+    """
     if options is not None and options.effect is not None:
         return options.effect
-    if is_read_only(annotations):
-        return "read"
-    return "idempotent" if is_idempotent(annotations) else "write"
+    if options is not None and options.idempotency_key is not None:
+        return "write"
+    distrusted = tool is not None and not (settings is not None and settings.trust_upstream) and is_proxied(tool)
+    annotated = annotated_effect(annotations)
+    if annotated is not None and not (distrusted and annotated != "write"):
+        return annotated
+    if tool is None or settings is None or settings.effects is None:
+        return None
+    return effect_said(settings.effects, tool, exact=distrusted)

@@ -41,6 +41,8 @@ class Progress:
     """Whether that function began."""
     finished: bool = False
     """Whether it returned."""
+    touched: bool = False
+    """Whether any body ran in this call, or anything of the author's that isn't known to read."""
     closed: bool = False
     """Whether the call has ended."""
     served_by: object = None
@@ -51,8 +53,10 @@ class Progress:
     options: Options | None = None
     maps: tuple[ErrorMap, ...] = ()
     """Where exceptions are looked up, after the maps of the options; the nearest first."""
+    tool: Any = None
+    """The tool object that runs."""
     annotations: object = None
-    """Those of the tool that runs."""
+    """Its annotations."""
     output_schema: object = None
     """That of the outermost tool."""
     arguments: Mapping[str, Any] | None = None
@@ -105,7 +109,7 @@ class Progress:
 
     def tool_begins(self, layer: Layer, arguments: Mapping[str, Any]) -> None:
         """Note that a tool object runs."""
-        tool = layer.tool
+        tool = self.tool = layer.tool
         self.missing = None
         self.arguments = arguments
         self.annotations = tool.annotations
@@ -118,6 +122,8 @@ class Progress:
             self.options = layer.options
         self.body, self.delegating = layer.body, layer.delegates
         self.awaiting, self.entered, self.finished = True, False, False
+        # Without a function that we see begin, the tool object is the body.
+        self.touched = self.touched or layer.body is None
         self.running += 1
 
     def tool_ends(self) -> None:
@@ -130,11 +136,16 @@ class Progress:
     def stands_alone(self, options: Options) -> None:
         """Note that a guarded function runs in its own call."""
         self.options = options
+        self.touched = True
+
+    def touches(self) -> None:
+        """Note that something ran in this call that may have had an effect."""
+        self.touched = True
 
     def body_begins(self, options: Options | None) -> None:
         """Note that the tool's function begins."""
         self.awaiting = False
-        self.entered = True
+        self.entered = self.touched = True
         self.inside += 1
         if options is not None:
             self.options = options

@@ -11,7 +11,8 @@ from typing import Any, Final
 from iserror.errors.failure import Failure
 from iserror.errors.problem import Problem, ProtocolProblem
 from iserror.errors.toolfailure import came_from
-from iserror.errors.vocabulary import BUILT_IN, Outcome, default_outcome
+from iserror.errors.verdict import judge
+from iserror.errors.vocabulary import BUILT_IN, Outcome
 from iserror.layers.call import Call
 from iserror.logs.emit import emit
 from iserror.logs.excinfo import described
@@ -69,7 +70,6 @@ def _report_item(call: Call, problem: Problem, failure: Failure, item_id: object
 def _log_failure(
     call: Call, event: str, problem: Problem, failure: Failure, *, final: bool = False, **more: Any
 ) -> None:
-    upstream = problem.envelope.request_id if problem.envelope is not None else None
     said = {
         "code": failure.code,
         "category": failure.category,
@@ -77,7 +77,8 @@ def _log_failure(
         "outcome": failure.outcome,
         "mapped": problem.mapped,
         "fields": list(problem.fields) or None,
-        "upstream_request_id": upstream if upstream != call.request_id else None,
+        "context_code": problem.context_code,
+        "upstream_request_id": problem.upstream.request_id if problem.upstream is not None else None,
         "first_request_id": problem.first_request_id,
         **more,
     }
@@ -96,7 +97,15 @@ def _log_failure(
 
 def protocol_outcome(call: Call, problem: ProtocolProblem) -> Outcome:
     """Return what a JSON-RPC error means for the side effect of the tool that it ended."""
-    return "not_applied" if call.effect == "read" else default_outcome(_protocol_category(problem))
+    return judge(
+        code=problem.name or str(problem.code),
+        category=_protocol_category(problem),
+        effect=call.effect,
+        # Only our own codes say it: an author's may come after an effect.
+        outcome="not_applied" if problem.name else None,
+        basis="code" if problem.name else "none",
+        untouched=not call.progress.touched,
+    ).outcome
 
 
 def _protocol_category(problem: ProtocolProblem) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from iserror.errors.partial import PartialResult
-from iserror.errors.problem import Problem, crash
+from iserror.errors.problem import Problem, ProtocolProblem, crash
 from iserror.errors.resolve import resolve
 from iserror.errors.returned import stated_problem, text_of_value
 from iserror.layers.call import Call, current
@@ -52,6 +52,8 @@ class Run:
             return None
         call = Call(settings, name, outer)
         call.progress.stands_alone(options)
+        if outer is not None:
+            outer.progress.touches()
         return cls(call, options, Scope(call))
 
     def pause(self) -> None:
@@ -106,9 +108,13 @@ class Run:
             if alone:
                 report_or_keep(call)
             return exc
-        problem = resolve(exc, (*self.options.maps, *call.progress.maps))
+        problem = resolve(exc, (*self.options.maps, *call.progress.maps), self.options.own_map)
+        if isinstance(problem, ProtocolProblem) and call.forbids(problem):
+            problem = crash(exc)
         if isinstance(problem, Problem):
             return self.stopped(problem)
+        if call.parent is not None:
+            call.parent.protocol_below = problem.exception
         if not alone:
             call.progress.errs(problem)
         elif call.parent is None:
@@ -129,8 +135,10 @@ def problem_in(call: Call, result: Any) -> Problem | None:
     A success that reads like an error is a problem only with `returned_errors="convert"`; with `"log"` it is logged.
     """
     problem = stated_problem(result)
-    if problem is not None or call.settings.returned_errors == "off":
-        return problem
+    if problem is not None:
+        return problem.unproven()  # the function may have done more than to ask the other server
+    if call.settings.returned_errors == "off":
+        return None
     reads_like_one = look(lambda: bool(call.settings.is_returned_error(result)), None)
     if reads_like_one is None:
         tell_once("is_returned_error", "is_returned_error raised; the value counts as a success")
@@ -138,6 +146,6 @@ def problem_in(call: Call, result: Any) -> Problem | None:
         return None
     if call.settings.returned_errors == "convert":
         said = look(text_of_value, "The tool returned an error.", result)
-        return Problem("RETURNED_ERROR", said, outcome="unknown")
+        return Problem("RETURNED_ERROR", said, lines=True)
     log_returned_error(call)
     return None

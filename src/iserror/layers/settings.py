@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from iserror.errors.errormap import ErrorMap
 from iserror.errors.failure import Failure
 from iserror.errors.returned import looks_like_an_error
+from iserror.layers.effects import Effects, checked_effects
 from iserror.logs.configure import from_environment
 from iserror.support.validate import check_choice, check_flag, check_plain_function
 
@@ -32,6 +33,8 @@ class Settings:
         self,
         errors: ErrorMap | None = None,
         *,
+        effects: Effects | None = None,
+        trust_upstream: bool = False,
         unknown_tool: Literal["protocol", "result"] = "protocol",
         invalid_arguments: Literal["auto", "result", "protocol"] = "auto",
         returned_errors: Literal["off", "log", "convert"] = "off",
@@ -44,6 +47,9 @@ class Settings:
         idempotency: Idempotency | None = None,
     ) -> None:
         self.errors = checked_map(errors) if errors is not None else ErrorMap()
+        self.effects = checked_effects(effects)
+        check_flag("trust_upstream", trust_upstream)
+        self.trust_upstream = trust_upstream
         check_choice("unknown_tool", unknown_tool, _CHOICES["unknown_tool"])
         check_choice("invalid_arguments", invalid_arguments, _CHOICES["invalid_arguments"])
         check_choice("returned_errors", returned_errors, _CHOICES["returned_errors"])

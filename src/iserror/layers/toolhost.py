@@ -29,7 +29,11 @@ class WireHost(Protocol):
         """
 
     def led(self, result: Any, line: Callable[[object, str], str | None]) -> Any:
-        """Return a success with a line before its text, if `line` gives one for its structured content and first text.
+        """Return a success as it may leave: with a line before its text, and without keys of ours that are foreign.
+
+        Args:
+            result: The success.
+            line: Gives the line for its structured content and first text, if there is one.
 
         The result itself stays as it is: a cache of a middleware may hold it.
         """

@@ -76,6 +76,7 @@ async def guarded_run(layer: Layer, arguments: Mapping[str, Any], run: Callable[
 
 def _nested(outer: Call, name: str) -> Scope:
     """Open the call of another tool: one that a tool's body calls, or a middleware of the call being served."""
+    outer.progress.touches()
     call = Call(outer.settings, name, parent=outer)
     call.progress.looks_in(outer.progress.maps)
     return Scope(call)
@@ -149,8 +150,13 @@ def _meaning(call: Call, layer: Layer, exc: BaseException) -> Problem | BaseExce
         refused = host.argument_error(exc)
         if refused is not None:
             return invalid_arguments(reasons_of(refused, layer.tool, progress.arguments), refused)
+        progress.touches()  # a dependency of the tool failed, or ran before what failed
     problem = resolve(exc, progress.maps)
+    if isinstance(problem, ProtocolProblem) and call.forbids(problem):
+        return crash(exc)
     if isinstance(problem, ProtocolProblem):
+        if call.parent is not None:
+            call.parent.protocol_below = problem.exception
         progress.errs(problem)
         return problem.exception
     if progress.finished and (problem.is_crash or (not problem.mapped and raised_by_sdk(exc))):

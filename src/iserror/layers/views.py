@@ -10,11 +10,13 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from iserror.layers.effects import weakened
 from iserror.layers.function import body_of
 from iserror.layers.options import Options, options_of
 from iserror.layers.settings import Settings
 from iserror.layers.toolhost import Layer, ToolHost
 from iserror.layers.toolrun import guarded_run
+from iserror.logs.sink import tell_once
 from iserror.support.look import look, shield
 from iserror.support.sdk import TOOL_FUNCTION, TOOL_PARENT, is_the_hosts
 
@@ -43,6 +45,9 @@ class Views:
         view = _with_body(tool, settings)
         if view is None:
             return tool
+        said = weakened(settings.effects, view, view.annotations) if settings is not None else None
+        if said is not None:  # a tool that was registered after `attach`, which warns of the others
+            tell_once(f"effects of {view.name}", said)
         # A class of the user's may keep state on the object: its own method runs on the tool itself.
         runner = view if is_the_hosts(type(tool)) else tool
         inner = getattr(runner, host.run)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import anyio.lowlevel
@@ -39,6 +38,7 @@ from iserror.support.jsonrpc import (
     REQUEST_ID_KEY,
     RESULT_REVISION,
     TOOL_FAILURE_KEY,
+    UPSTREAM_KEY,
 )
 from iserror.support.look import shield
 from iserror.support.sdk import protocol_error_data, raised_by_sdk, validated_by_host
@@ -177,6 +177,8 @@ def _error_result(host: WireHost, call: Call, problem: Problem, failure: Failure
     envelope = failure.to_wire()
     meta = shield(redacted_meta, {}, problem.meta)
     meta[FAILURE_KEY] = envelope
+    if problem.upstream is not None:
+        meta[UPSTREAM_KEY] = {"request_id": problem.upstream.request_id}
     if call.settings.tool_failure_meta and TOOL_FAILURE_KEY not in meta:
         meta[TOOL_FAILURE_KEY] = draft_tool_failure(failure)
     setting = call.settings.structured
@@ -199,9 +201,9 @@ def _outside_the_tool(
         # Malformed requests, protocol state: the SDK's own answer to the host.
         return None
     problem = resolve(exc, progress.maps)
-    if progress.finished and isinstance(problem, Problem) and not problem.declared:
-        # The body ran to its end before something else failed: it isn't true that nothing was applied.
-        return replace(problem, outcome="applied")
+    if progress.touched and isinstance(problem, Problem):
+        # A body ran before something else failed: what that says of itself isn't true of the call.
+        return problem.unproven()
     return problem
 
 
@@ -245,7 +247,7 @@ def draft_tool_failure(failure: Failure) -> dict[str, Any]:
         "code": failure.code,
         "retryable": failure.retryable,
         "correlationId": failure.request_id,
-        "agentGuidance": failure.hint or failure.advice,
+        "agentGuidance": failure.hint or failure.advice or failure.message,
     }
     if failure.retry_after is not None:
         draft["retryNotBefore"] = int((time.time() + failure.retry_after) * 1000)

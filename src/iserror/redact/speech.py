@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 from iserror.redact import redact, redact_text
-from iserror.redact.text import Safe, clean_line, cut_short
+from iserror.redact.text import Safe, clean, clean_line, cut_short
 from iserror.support.look import look
 
 Scalar: TypeAlias = str | int | float | bool | None
@@ -17,6 +17,9 @@ Scalar: TypeAlias = str | int | float | bool | None
 
 MAX_MESSAGE: Final = 500
 """Characters of a message or hint."""
+
+MAX_WORDS: Final = 1_500
+"""Characters of an author's whole text, line breaks included."""
 
 MAX_VALUE: Final = 120
 """Characters of a value in a message."""
@@ -36,6 +39,23 @@ def safe_line(text: str, limit: int = MAX_MESSAGE, *, empty: str = "The tool fai
         empty: The line for a text without any.
     """
     return clean_line(text if isinstance(text, Safe) else redact_text(text), limit) or empty
+
+
+def safe_lines(text: str, limit: int = MAX_WORDS) -> str:
+    """Return any text redacted, with its line breaks; each line is as `safe_line` makes it, and no two are blank.
+
+    Args:
+        text: The text. A `Safe` isn't redacted again.
+        limit: The most characters.
+    """
+    whole = clean(str.__str__(text) if isinstance(text, Safe) else redact_text(text))
+    lines: list[str] = []
+    for line in whole.strip().split("\n"):
+        shown = clean_line(line, limit)
+        if shown or (lines and lines[-1]):
+            lines.append(shown)
+    said = "\n".join(lines).strip()
+    return said if len(said) <= limit else cut_short(said, limit)
 
 
 class Shown(str):

@@ -21,6 +21,12 @@ FAILURE_KEY: Final = "iserror/failure"
 REQUEST_ID_KEY: Final = "iserror/request_id"
 """The key of the request id in `data` of a JSON-RPC error."""
 
+UPSTREAM_KEY: Final = "iserror/upstream"
+"""The `_meta` key of what another server, whose error is passed on, calls its own request."""
+
+OWN_KEYS: Final = "iserror/"
+"""The beginning of the keys that only this library writes."""
+
 TOOL_FAILURE_KEY: Final = "io.modelcontextprotocol/toolFailure"
 """The `_meta` key of the draft in pull requests 3312 and 3313 of the specification."""
 

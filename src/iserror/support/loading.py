@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Final
+
+from iserror.support.look import look
 
 
 def imported(place: str) -> ModuleType:
@@ -52,3 +55,27 @@ def full_name(key: type | str) -> str:
     The slots of `type` itself are read: a metaclass may define properties of these names that raise.
     """
     return key if isinstance(key, str) else f"{_MODULE(key)}.{_QUALNAME(key)}"
+
+
+_INSTALLED: Final = re.compile(r"[\\/](?:site-packages|dist-packages)[\\/]", re.IGNORECASE)
+
+
+def is_library(module: str, author: str = "") -> bool:
+    """Return True for a module of the standard library or of an installed package.
+
+    Args:
+        module: Its full name.
+        author: The name of a module of the server's author, whose own package may be installed, too.
+    """
+    top = module.partition(".")[0]
+    if top in sys.stdlib_module_names:
+        return True
+    if not top or top == author.partition(".")[0]:
+        return False
+    loaded = sys.modules.get(module) or sys.modules.get(top)
+    if loaded is None:
+        spec = look(importlib.util.find_spec, None, top)
+        places = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]
+    else:
+        places = look(lambda: [getattr(loaded, "__file__", None), *getattr(loaded, "__path__", ())], [])
+    return any(isinstance(place, str) and _INSTALLED.search(place + os.sep) for place in places)

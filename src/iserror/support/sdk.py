@@ -156,14 +156,35 @@ def parameters_of(tool: Any) -> Any:
     return getattr(tool, "parameters", None)
 
 
+def read_only_hint(annotations: object) -> bool | None:
+    """Return whether a tool's annotations declare that it changes nothing; None if they don't say."""
+    found: bool | None = either(annotations, "read_only_hint", "readOnlyHint")
+    return found
+
+
+def destructive_hint(annotations: object) -> bool | None:
+    """Return whether a tool's annotations declare that it may destroy something; None if they don't say."""
+    found: bool | None = either(annotations, "destructive_hint", "destructiveHint")
+    return found
+
+
 def is_read_only(annotations: object) -> bool:
     """Return True if a tool's annotations declare that it changes nothing."""
-    return either(annotations, "read_only_hint", "readOnlyHint") is True
+    return read_only_hint(annotations) is True
 
 
 def is_idempotent(annotations: object) -> bool:
     """Return True if a tool's annotations declare that a second call changes nothing more."""
     return either(annotations, "idempotent_hint", "idempotentHint") is True
+
+
+def is_proxied(tool: Any) -> bool:
+    """Return True for a tool of fastmcp that another server runs."""
+    for cls in mro_of(type(tool)):
+        if cls.__name__ == "ProxyTool" and package_of(cls.__module__) == "fastmcp":
+            return True
+    parent = parent_of(tool)
+    return parent is not None and is_proxied(parent)
 
 
 # --- results -------------------------------------------------------------------------------------------------

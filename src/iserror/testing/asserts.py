@@ -10,16 +10,28 @@ from iserror.client.classify import classify
 from iserror.client.outcome import CallOutcome, ProtocolFailed, Succeeded, ToolFailed
 from iserror.errors.failure import Failure
 from iserror.errors.toolfailure import ToolFailure
+from iserror.errors.verdict import CHANGE, NOT_UNCHANGED, ONLY_IF_HARMLESS, PARTLY, REPEAT, TOOK_EFFECT, UNSURE
 from iserror.errors.vocabulary import CODE_PATTERN, Category, Outcome
 from iserror.redact.speech import safe_line
 from iserror.support.sdk_client import TOOL_ERROR_PREFIX
 
 # A failure's text (docs/reference/wire-format.md). `mcp` puts a prefix before it if only the decorator guards the tool.
 _TEXT: Final = re.compile(
-    rf"{TOOL_ERROR_PREFIX}(?P<code>{CODE_PATTERN[1:-1]}): (?P<message>.+)\n(?:(?P<hint>.+)\n)?"
-    r"\[(?P<tool>.*) failed; (?:(?P<again>may be repeated)(?: after (?P<wait>[0-9.e+]+) s)?|(?P<advice>.+)); "
+    rf"{TOOL_ERROR_PREFIX}(?P<code>{CODE_PATTERN[1:-1]}): (?P<message>.+)\n(?:(?P<hint>.+)\n|(?:.*\n){{2,}}?)?"
+    r"\[(?P<tool>.*) failed; (?:(?P<advice>may be repeated(?: after (?P<wait>[0-9.]+) s)?|.+); )?"
     r"request_id: (?P<request_id>[0-9a-f]{32})\]\Z"
 )
+
+
+_OUTCOMES: Final[Mapping[str, Outcome]] = {
+    TOOK_EFFECT: "applied",
+    PARTLY: "partial",
+    UNSURE: "unknown",
+    ONLY_IF_HARMLESS: "unknown",
+    CHANGE: "not_applied",
+    NOT_UNCHANGED: "not_applied",
+}
+"""What the advice in a text says of the outcome; the other phrases say nothing of it."""
 
 
 def assert_tool_error(
@@ -124,15 +136,14 @@ def _read_text(text: str) -> tuple[Failure | None, set[str]]:
     said = _TEXT.match(text)
     if said is None:
         return None, set()
-    advice, again = said["advice"] or "", said["again"] is not None
-    outcome = "applied" if advice.startswith("it took effect") else "not_applied"
-    if again or advice.startswith("it may have taken effect"):
-        outcome = "unknown"
+    advice = said["advice"]
+    outcome = _OUTCOMES.get(advice or "")
     envelope = {
         **{name: said[name] for name in ("code", "message", "hint", "tool", "request_id")},
-        "retryable": again,
+        "advice": advice,
+        "retryable": (advice or "").startswith(REPEAT),
         "retry_after": said["wait"] and float(said["wait"]),
         "category": "unknown",
-        "outcome": outcome,
+        "outcome": outcome or "unknown",
     }
-    return Failure.from_wire(envelope), {"category", "outcome"} if outcome == "unknown" else {"category"}
+    return Failure.from_wire(envelope), {"category"} if outcome else {"category", "outcome"}

@@ -30,7 +30,7 @@ from iserror.check.plants import Plants
 from iserror.check.session import Answer, Session, Step
 from iserror.client.outcome import ProtocolFailed, Succeeded, ToolFailed
 from iserror.errors.failure import Failure
-from iserror.errors.vocabulary import default_outcome
+from iserror.errors.verdict import judge
 from iserror.hosts import guard_of
 from iserror.logs import frames
 from iserror.logs.chain import State
@@ -280,12 +280,19 @@ class _Judge:
             self.add("inject.code", "no valid envelope in _meta" if envelope else "no envelope in _meta")
             return
         effect = self.place.effect
-        outcome = "not_applied" if effect == "read" else fault.outcome or default_outcome(fault.category)
+        verdict = judge(
+            code=fault.code,
+            category=fault.category,
+            effect=effect,
+            outcome=fault.outcome,
+            basis=fault.basis,
+            can_help=fault.can_help,
+        )
         expected = {
             "code": fault.code,
             "category": fault.category,
-            "outcome": outcome,
-            "retryable": fault.can_help and (outcome == "not_applied" or effect != "write"),
+            "outcome": verdict.outcome,
+            "retryable": verdict.retryable,
             "tool": safe_name(self.tool["name"]),
             "request_id": self.request_id,
         }
@@ -309,7 +316,7 @@ class _Judge:
     def _judge_text(self, answer: Answer) -> None:
         """Check the text alone: without `attach` there is no envelope, and some hosts add a prefix."""
         text = "\n".join(answer.texts)
-        close = rf"\[.* failed; .*; request_id: {self.request_id}\]"
+        close = rf"\[.* failed; (?:.*; )?request_id: {self.request_id}\]"
         shape = rf"(Error executing tool \S+: )?{self.fault.code}: [^\n]+\n(.+\n)?{close}"
         if re.fullmatch(shape, text) is None:
             self.add("inject.code" if self.fault.code not in text else "inject.text", self._shown(answer))
