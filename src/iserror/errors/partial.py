@@ -16,7 +16,6 @@ from typing_extensions import Self
 from iserror.errors.failure import Failure, Line
 from iserror.errors.verdict import (
     ADVICE_PATTERN,
-    ONLY_IF_HARMLESS,
     PARTLY,
     REPEAT,
     TOOK_EFFECT,
@@ -78,17 +77,14 @@ class ItemFailure(BaseModel):
         return safe_line(value) if isinstance(value, str) else value
 
 
-_IN_BRIEF: Final = {
-    TOOK_EFFECT: "took effect",
-    PARTLY: "partly took effect",
-    UNSURE: "may have taken effect",
-    ONLY_IF_HARMLESS: "outcome unknown",
-}
+_IN_BRIEF: Final = {TOOK_EFFECT: "took effect", PARTLY: "partly took effect", UNSURE: "may have taken effect"}
 
 
 def _in_brief(item: ItemFailure) -> str:
     """Return an item's advice in a few words; empty if a retry can't help and nothing has to be checked."""
-    return REPEAT if item.retryable else _IN_BRIEF.get(item.advice or "", "")
+    if item.retryable:
+        return REPEAT
+    return _IN_BRIEF.get(item.advice or "") or ("outcome unknown" if item.outcome == "unknown" else "")
 
 
 class PartialResult(BaseModel, Generic[T]):
@@ -130,7 +126,7 @@ def _summary(succeeded: int, failed: Sequence[ItemFailure], more: str) -> str:
         return " ".join(filter(None, (done, more)))
     again = sum(item.retryable for item in failed)
     unsure = sum(item.advice in (TOOK_EFFECT, PARTLY, UNSURE) for item in failed)
-    undecided = sum(item.advice == ONLY_IF_HARMLESS for item in failed)
+    undecided = sum(_in_brief(item) == "outcome unknown" for item in failed)
     tail = [""]
     if succeeded:
         tail.append("The rest is done: leave it out of any further call.")
