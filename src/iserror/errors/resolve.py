@@ -11,6 +11,7 @@ from iserror.errors.errormap import ErrorMap
 from iserror.errors.failure import Failure
 from iserror.errors.foreign import MAX_QUOTED, MAX_WORDS, MIN_WORDS, in_quotes
 from iserror.errors.problem import Problem, ProtocolProblem, crash
+from iserror.errors.sessions import problem_of_session, side_of
 from iserror.errors.toolfailure import ToolFailure
 from iserror.errors.vocabulary import CATEGORIES, OUTCOMES, check_code
 from iserror.errors.wait import parse_retry_after
@@ -42,22 +43,33 @@ def _resolve(exc: BaseException, maps: Sequence[ErrorMap], own: ErrorMap | None 
     kind = type(exc)  # not isinstance(): an object may lie about its class
     if issubclass(kind, ToolFailure):
         return _of_tool_failure(exc, own)  # type: ignore[arg-type]
+    side = side_of(exc)
     protocol = protocol_error_data(exc)
-    if protocol is not None:
+    if protocol is not None and side != "upstream":
         code, message, data = protocol
-        if code in (URL_ELICITATION_REQUIRED, MISSING_CLIENT_CAPABILITY):
+        # Only this call's own client, and this server's code, speak to the client in the SDK's words.
+        if code == MISSING_CLIENT_CAPABILITY or (code == URL_ELICITATION_REQUIRED and side is None):
             return ProtocolProblem(exc, code, message, data, untouched=True)
         if not raised_by_sdk(exc):
             return ProtocolProblem(exc, code, in_quotes(message, exc), data)
     if issubclass(kind, Group):
         return _resolve_group(exc, maps)
-    host_error = issubclass(kind, host_tool_errors())
+    host_error = issubclass(kind, host_tool_errors()) and side != "client"
     if host_error and raised_by_sdk(exc):
         return _of_another_server(exc, maps)
     found, ignored = _along_the_chain(exc, maps, host_error)
     if found is None:
-        found = _refusal(exc) if host_error else crash(exc)
+        found = _refusal(exc) if host_error else _of_session(exc) or crash(exc)
     return replace(found, context_code=ignored) if ignored else found
+
+
+def _of_session(exc: BaseException) -> Problem | None:
+    """Return what an SDK's session said that an exception is, or comes from."""
+    for link, _ in _chain(exc, causes_only=True):
+        found = problem_of_session(link, side_of(link))
+        if found is not None:
+            return replace(found, exception=exc)
+    return None
 
 
 def _along_the_chain(

@@ -68,6 +68,8 @@ BUILT_IN: Final[Mapping[str, Category]] = {
     "RETURNED_ERROR": "unknown",
     "PERMISSION_DENIED": "permission_denied",
     "CLIENT_CANNOT_ASK": "failed_precondition",
+    "UPSTREAM_TIMEOUT": "deadline_exceeded",
+    "UPSTREAM_SESSION_LOST": "unavailable",
     "NOTHING_SUCCEEDED": "failed_precondition",
     "IDEMPOTENCY_KEY_IN_USE": "aborted",
     "IDEMPOTENCY_KEY_REUSED": "failed_precondition",
