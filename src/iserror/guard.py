@@ -13,7 +13,7 @@ from iserror.layers.function import decorate
 from iserror.layers.options import Options
 from iserror.layers.settings import Settings, checked_map
 from iserror.logs.configure import prepare
-from iserror.support.validate import check_choice, is_number
+from iserror.support.validate import check_choice, check_flag, is_number
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,6 +66,7 @@ class ToolErrors(Settings):
         errors: ErrorMap | None = None,
         timeout: float | None = None,
         idempotency_key: str | None = None,
+        asks_first: bool = False,
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     def __call__(
         self,
@@ -76,6 +77,7 @@ class ToolErrors(Settings):
         errors: ErrorMap | None = None,
         timeout: float | None = None,
         idempotency_key: str | None = None,
+        asks_first: bool = False,
     ) -> Any:
         """Guard one function: use it as `@guard` or `@guard(effect="read")`, below the host's decorator.
 
@@ -90,6 +92,8 @@ class ToolErrors(Settings):
             timeout: Seconds after which an async tool is stopped and answers `TIMEOUT` (default: no limit).
             idempotency_key: Name of the tool's parameter that takes an idempotency key. A second call with the same
                 key and arguments gets the first result, and the body does not run again.
+            asks_first: Whether the tool does nothing before it has asked the client (elicitation, sampling, roots). Then
+                a client that can't be asked means `not_applied`.
 
         Raises:
             TypeError: If `fn` isn't a function (a registered tool object, a class, a coroutine).
@@ -103,7 +107,8 @@ class ToolErrors(Settings):
             raise ValueError(f"timeout {timeout!r} is not valid: use a number of seconds above 0")
         if idempotency_key is not None and effect == "read":
             raise ValueError("idempotency_key= goes with a write: a tool that reads is safe to repeat as it is")
-        options = Options(self, maps, effect, timeout, idempotency_key)
+        check_flag("asks_first", asks_first)
+        options = Options(self, maps, effect, timeout, idempotency_key, asks_first)
         if fn is None:
             return functools.partial(decorate, options)
         return decorate(options, fn)

@@ -68,6 +68,8 @@ class Problem:
     """Whether the host refused the arguments, so that the negotiated revision decides the channel."""
     fields: Sequence[str] = ()
     """Names of the declared arguments that did not fit; for the log."""
+    missing: Sequence[tuple[str, ...]] = ()
+    """Attribute paths of the author's template that gave no value; for the log."""
     first_request_id: str | None = None
     """The call whose idempotency key this one uses again; for the log."""
     level: Level = "warning"

@@ -12,6 +12,7 @@ from iserror.errors.failure import Failure
 from iserror.errors.foreign import MAX_QUOTED, MAX_WORDS, MIN_WORDS, in_quotes
 from iserror.errors.problem import Problem, ProtocolProblem, crash
 from iserror.errors.sessions import problem_of_session, side_of
+from iserror.errors.template import Path
 from iserror.errors.toolfailure import ToolFailure
 from iserror.errors.vocabulary import CATEGORIES, OUTCOMES, check_code
 from iserror.errors.wait import parse_retry_after
@@ -166,11 +167,12 @@ def _stated(exc: ToolFailure) -> Problem:
 
 def _of_entry(entry: Entry, exc: BaseException) -> Problem:
     """Return the problem that an entry makes of this exception."""
+    missing: list[Path] = []
     return Problem(
         entry.code,
-        entry.message.render(exc, entry.safe),
+        entry.message.render(exc, entry.safe, missing),
         entry.category,
-        hint=entry.hint.render(exc, entry.safe) if entry.hint else None,
+        hint=entry.hint.render(exc, entry.safe, missing) if entry.hint else None,
         can_help=entry.retryable,
         retry_after=entry.wait_of(exc),
         outcome=entry.claim,
@@ -178,6 +180,7 @@ def _of_entry(entry: Entry, exc: BaseException) -> Problem:
         exception=exc,
         basis=entry.basis,
         level=entry.level,
+        missing=missing if missing and not entry.packed else (),
     )
 
 

@@ -141,12 +141,15 @@ class Template:
         """The attribute paths that it reads."""
         return {part for part in self.parts if isinstance(part, tuple)}
 
-    def render(self, exc: BaseException, safe: AbstractSet[Path] = frozenset()) -> str:
+    def render(
+        self, exc: BaseException, safe: AbstractSet[Path] = frozenset(), missing: list[Path] | None = None
+    ) -> str:
         """Fill in the values. A missing or empty one goes, together with the punctuation around it.
 
         Args:
             exc: The exception to read.
             safe: Paths whose values are shown as they are.
+            missing: Gets the paths without a value, if given.
 
         Returns:
             The text; a `Safe` if it has been redacted as a whole.
@@ -160,6 +163,8 @@ class Template:
                     parts += shown
                 else:
                     gone = True
+                    if missing is not None:
+                        missing.append(part)
                     if parts and not isinstance(parts[-1], Shown):
                         parts[-1] = parts[-1].rstrip(" \t:=#'\"`([{<-–")
                 continue

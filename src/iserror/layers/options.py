@@ -32,6 +32,8 @@ class Options:
     """Seconds."""
     idempotency_key: str | None = None
     """The name of the parameter that takes the key."""
+    asks_first: bool = False
+    """Whether the tool does nothing before it has asked the client."""
     wrapper: Callable[..., Any] | None = None
     key: object = field(default_factory=object)
     """Tells the wrappers of one function from all others."""

@@ -22,7 +22,7 @@ from iserror.logs.sink import tell_once
 from iserror.redact.speech import log_name
 from iserror.support.causes import MAX_CHAIN, leaves
 from iserror.support.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
-from iserror.support.look import look, shield
+from iserror.support.look import MAX_TOLD, look, shield
 from iserror.support.otel import mark_span
 
 _CATEGORIES: Final = {
@@ -88,11 +88,24 @@ def _log_failure(
     if problem.refused:
         _hide_arguments(line, failure)
     emit("error" if problem.is_crash else problem.level, event, line, call, final=final)
+    for path in problem.missing:
+        _log_missing(call, failure.code, ".".join(path))
     hook = call.settings.on_error
     if hook is not None and (problem.exception is not None or problem.first_request_id is None):
         exception = problem.exception if problem.exception is not None else Exception(failure.text)
         if look(lambda: (hook(exception, failure),), None) is None:
             tell_once("on_error", "the on_error hook raised; results are not affected")
+
+
+_told_missing: Final[set[tuple[str, str]]] = set()
+
+
+def _log_missing(call: Call, code: str, attribute: str) -> None:
+    """Log once that an entry's template got no value from an attribute: its name may be misspelt."""
+    if (code, attribute) not in _told_missing and len(_told_missing) < MAX_TOLD:
+        _told_missing.add((code, attribute))
+        line = {"schema_version": SCHEMA_VERSION, "request_id": call.request_id, "code": code, "attribute": attribute}
+        emit("warning", "template_value_missing", line, call)
 
 
 def protocol_outcome(call: Call, problem: ProtocolProblem) -> Outcome:

@@ -6,12 +6,14 @@ the body of the tool that a host runs: then the layers above it end the call.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from iserror.errors.partial import PartialResult
 from iserror.errors.problem import Problem, ProtocolProblem, crash
 from iserror.errors.resolve import resolve
 from iserror.errors.returned import stated_problem, text_of_value
+from iserror.errors.sessions import side_of
 from iserror.layers.call import Call, current
 from iserror.layers.cancel import may_pass, must_pass
 from iserror.layers.lifecycle import Scope, fail
@@ -112,6 +114,8 @@ class Run:
         if isinstance(problem, ProtocolProblem) and call.forbids(problem):
             problem = crash(exc)
         if isinstance(problem, Problem):
+            if self.options.asks_first and side_of(exc) == "client":
+                problem = replace(problem, outcome="not_applied", basis="stated")
             return self.stopped(problem)
         if call.parent is not None:
             call.parent.protocol_below = problem.exception
