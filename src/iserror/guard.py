@@ -92,8 +92,8 @@ class ToolErrors(Settings):
             timeout: Seconds after which an async tool is stopped and answers `TIMEOUT` (default: no limit).
             idempotency_key: Name of the tool's parameter that takes an idempotency key. A second call with the same
                 key and arguments gets the first result, and the body does not run again.
-            asks_first: Whether the tool does nothing before it has asked the client (elicitation, sampling, roots). Then
-                a client that can't be asked means `not_applied`.
+            asks_first: Whether the tool does nothing before it has asked the client (elicitation, sampling, roots).
+                Then a client that can't be asked means `not_applied`.
 
         Raises:
             TypeError: If `fn` isn't a function (a registered tool object, a class, a coroutine).
