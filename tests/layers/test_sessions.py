@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -167,21 +168,22 @@ async def test_an_upstream_does_not_speak_for_this_server(code: int, data: Any, 
     assert [line["tool"] for line in lines.read() if line.get("code") == "INTERNAL_ERROR"] == ["search"]
 
 
-async def test_a_session_that_ended() -> None:
-    """A session that is gone has a code of its own; whether the request arrived isn't known."""
-    from iserror.errors.problem import Problem
-    from iserror.errors.resolve import resolve
+async def test_a_session_that_ended(tmp_path: Path, lines: Lines) -> None:
+    """A server behind this one that dies in the call has a code of its own. What it had done isn't known."""
+    server = hosts.new_server()
+    guard = ToolErrors()
+    guard.attach(server)
 
-    space: dict[str, Any] = {"__name__": "mcp.client.session", "error": protocol_error}
-    exec(compile("def send():\n    raise error(-32000, 'Connection closed')\n", "mcp/client/session.py", "exec"), space)
-    try:
-        space["send"]()
-    except ProtocolError as exc:
-        problem = resolve(exc, ())
-    assert isinstance(problem, Problem)
-    assert (problem.code, problem.category, problem.claim, problem.can_help) == (
-        "UPSTREAM_SESSION_LOST",
-        "unavailable",
-        "unknown",
-        True,
-    )
+    @server.tool()
+    @guard(effect="write")
+    async def pay() -> str:
+        async with hosts.sdk_stdio("tests/servers/calls_server.py", str(tmp_path / "notes.txt")) as session:
+            await session.call_tool("die", {})
+        return "paid"
+
+    async with connect(server) as client:
+        answer = await client.call("pay")
+    failure = answer.failure
+    assert (failure.code, failure.category, failure.outcome) == ("UPSTREAM_SESSION_LOST", "unavailable", "unknown")
+    assert failure.advice == "it may have taken effect, check before any further call"
+    assert [line["code"] for line in lines.read()] == ["UPSTREAM_SESSION_LOST"]
