@@ -7,7 +7,7 @@ import logging.config
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, computed_field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, computed_field
 
 from iserror import Batch, ErrorMap, PartialResult, ToolErrors, ToolFailure
 from iserror.errors.arguments import reasons_of
@@ -465,3 +465,20 @@ def test_results_are_kept_by_alias() -> None:
     kept = record.of_result(tool, Paid(amount=4))
     assert kept == {"kind": "named", "value": '{"amountDue":4}'}
     assert record.result_in(tool, kept) == Paid(amount=4)
+
+
+def test_only_some_of_many_errors_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of items that don't fit cost no more than a few hundred."""
+    from iserror.errors import arguments
+
+    class Item(BaseModel):
+        a: int
+        b: int
+
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(list[Item]).validate_python([{}] * 3_000)
+    looked = []
+    monkeypatch.setattr(arguments, "_rule", lambda kind, context: looked.append(kind) or "is required")
+    reasons = reasons_of(caught.value, _Tool(), {})
+    assert reasons
+    assert len(looked) == arguments.MAX_LOOKED

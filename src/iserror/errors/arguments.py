@@ -17,6 +17,10 @@ from iserror.support.schema import violations
 from iserror.support.sdk import parameters_of, parent_of
 
 MAX_REASONS: Final = 20
+"""Reasons that are told."""
+
+MAX_LOOKED: Final = 200
+"""Errors of a validator that are looked at: one argument may have tens of thousands."""
 
 _RULES: Final[Mapping[str, str]] = {
     "missing": "is required",
@@ -146,7 +150,7 @@ def _json_rule(rule: str, limit: Any) -> str:
 
 def _from_pydantic(errors: Sequence[Mapping[str, Any]], schema: Mapping[str, Any]) -> list[tuple[str, str]]:
     found = []
-    for error in errors:
+    for error in errors[:MAX_LOOKED]:
         kind, location = str(error.get("type", "")), list(error.get("loc", ()))
         name = _declared(location, schema)
         rule = _rule(kind, error.get("ctx"))
