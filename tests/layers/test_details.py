@@ -482,3 +482,33 @@ def test_only_some_of_many_errors_are_looked_at(monkeypatch: pytest.MonkeyPatch)
     reasons = reasons_of(caught.value, _Tool(), {})
     assert reasons
     assert len(looked) == arguments.MAX_LOOKED
+
+
+class Priced(Exception):
+    price = ""
+
+
+@pytest.mark.anyio
+async def test_a_template_that_gets_no_value_is_told_once(lines: Lines) -> None:
+    """A misspelt or empty attribute is in the log once, with the entry's code, whatever the tool; a right one isn't."""
+    errors = ErrorMap()
+    errors.add(
+        Priced, code=f"PRICE_ODD_{hosts.HOST.upper()}", category="not_found", message="It costs {exc.prise}.",
+        hint="Ask for {exc.price}, not {exc.args}.",
+    )  # fmt: skip
+    server = new_server()
+    ToolErrors(errors).attach(server)
+
+    @server.tool()
+    def price() -> str:
+        raise Priced("a tip")
+
+    async with hosts.in_memory(server) as call:
+        answers = [await call("price") for _ in range(2)]
+    assert answers[0]["result"]["content"][0]["text"].startswith(f"PRICE_ODD_{hosts.HOST.upper()}: It costs.\n")
+    told = [line for line in lines.read() if line["event"] == "template_value_missing"]
+    assert [(line["level"], line["code"][:9], line["attribute"]) for line in told] == [
+        ("warning", "PRICE_ODD", "prise"),
+        ("warning", "PRICE_ODD", "price"),
+    ]
+    assert told[0]["request_id"] == envelope_of(answers[0])["request_id"]
