@@ -102,7 +102,7 @@ class Call:
     def effect(self) -> Effect | None:
         """What the tool does; None if nobody says it."""
         progress = self.progress
-        return effect_of(progress.options, progress.annotations, progress.tool, self.settings)
+        return effect_of(progress.options, progress.annotations, progress.tool, self.settings, self.tool)
 
     def forbids(self, problem: ProtocolProblem) -> bool:
         """Return True if a protocol error may not end this call: another tool raised it, and this one writes.

@@ -59,16 +59,18 @@ def annotated_effect(annotations: object) -> Effect | None:
     return "write" if reads is False or destroys is not None else None
 
 
-def effect_said(effects: Effects, tool: Any, *, exact: bool) -> Effect | None:
+def effect_said(effects: Effects, tool: Any, name: str, *, exact: bool) -> Effect | None:
     """Return what `ToolErrors(effects=...)` says of a tool: the most careful of all patterns that match its name.
 
     Args:
         effects: The setting.
-        tool: The host's tool object.
+        tool: The host's tool object; None if there is none, as for a function that is only decorated.
+        name: The tool's name.
         exact: Whether a pattern, unlike the tool's own name, can only call it a write.
     """
-    name = str(tool.name)
     if not isinstance(effects, Mapping):
+        if tool is None:
+            return None
         said: Any = look(effects, _FAILED, tool)
         if said is None or (isinstance(said, str) and said in EFFECTS):
             return said  # type: ignore[return-value]
@@ -87,7 +89,7 @@ def weakened(effects: Effects | None, tool: Any, annotations: object) -> str | N
     annotated = annotated_effect(annotations)
     if effects is None or annotated is None:
         return None
-    said = effect_said(effects, tool, exact=False)
+    said = effect_said(effects, tool, str(tool.name), exact=False)
     if said is None or _CARE.index(said) >= _CARE.index(annotated):
         return None
     return (

@@ -74,7 +74,9 @@ def name_of(fn: Any) -> str:
     return name if name and name != "__call__" else type(fn).__name__
 
 
-def effect_of(options: Options | None, annotations: object, tool: Any, settings: Settings | None) -> Effect | None:
+def effect_of(
+    options: Options | None, annotations: object, tool: Any, settings: Settings | None, name: str = ""
+) -> Effect | None:
     """Return what a tool does; None if nobody says it.
 
     `@guard` goes first, then the annotations, then `ToolErrors(effects=...)`. Of a tool that another server runs,
@@ -85,6 +87,7 @@ def effect_of(options: Options | None, annotations: object, tool: Any, settings:
         annotations: The tool's.
         tool: The host's tool object; None if none ran.
         settings: Those of the guard.
+        name: The name of the function, or of the call, if no tool object ran.
     """
     if options is not None and options.effect is not None:
         return options.effect
@@ -94,6 +97,6 @@ def effect_of(options: Options | None, annotations: object, tool: Any, settings:
     annotated = annotated_effect(annotations)
     if annotated is not None and not (distrusted and annotated != "write"):
         return annotated
-    if tool is None or settings is None or settings.effects is None:
+    if settings is None or settings.effects is None:
         return None
-    return effect_said(settings.effects, tool, exact=distrusted)
+    return effect_said(settings.effects, tool, name if tool is None else str(tool.name), exact=distrusted)
