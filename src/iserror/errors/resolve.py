@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from iserror.errors.entry import Entry
 from iserror.errors.errormap import ErrorMap
 from iserror.errors.failure import Failure
 from iserror.errors.foreign import MAX_QUOTED, MAX_WORDS, MIN_WORDS, in_quotes
 from iserror.errors.problem import Problem, ProtocolProblem, crash
-from iserror.errors.sessions import SESSION_CODES, problem_of_session, side_of
+from iserror.errors.sessions import problem_of_session, side_of
 from iserror.errors.template import Path
 from iserror.errors.toolfailure import ToolFailure
 from iserror.errors.vocabulary import CATEGORIES, OUTCOMES, check_code
@@ -21,21 +20,10 @@ from iserror.redact.speech import quoted
 from iserror.redact.text import Safe
 from iserror.support.causes import MAX_CHAIN, Group, leaves, origin, raised_in, text_of
 from iserror.support.jsonrpc import MISSING_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED
-from iserror.support.loading import full_name, is_library
+from iserror.support.loading import is_library
 from iserror.support.look import look, shield
-from iserror.support.sdk import (
-    HOSTS,
-    host_tool_errors,
-    package_of,
-    protocol_error_data,
-    raised_by_client,
-    raised_by_sdk,
-)
+from iserror.support.sdk import host_tool_errors, protocol_error_data, raised_by_client, raised_by_sdk
 from iserror.support.validate import check_choice
-
-
-Way: TypeAlias = Literal["cause", "wrapped", "meanwhile"]
-"""How an exception led to another: by `from`, or, without it, as what it wraps, or as what was only being handled."""
 
 
 def resolve(exc: BaseException, maps: Sequence[ErrorMap], own: ErrorMap | None = None) -> Problem | ProtocolProblem:
@@ -94,7 +82,7 @@ def _along_the_chain(
         The problem, or None; and the code of what was being handled as the exception was raised, if that isn't what
         the exception says.
     """
-    for link, way in _chain(exc, causes_only=host_error):
+    for link, meanwhile in _chain(exc, causes_only=host_error):
         inner: Problem | ProtocolProblem | None = None
         if link is not exc and issubclass(type(link), Group):
             inner = _resolve_group(link, maps)
@@ -102,13 +90,13 @@ def _along_the_chain(
             entry = _find(link, maps)
             if entry is not None and not (host_error and _is_catch_all(maps, entry)):
                 inner = _of_entry(entry, link)
-                if _is_catch_all(maps, entry):
-                    inner = _of_session(exc) or inner
-        if not isinstance(inner, Problem) or not (inner.mapped or inner.code in SESSION_CODES):
+        if not isinstance(inner, Problem) or not inner.mapped:
             continue
-        if way == "meanwhile":
-            return None, inner.code
-        return replace(inner if way == "cause" else inner.unproven(), exception=exc), None
+        if not meanwhile:
+            return replace(inner, exception=exc), None
+        if _speaks_of(exc, link):
+            return replace(inner.unproven(), exception=exc), None
+        return None, inner.code
     return None, None
 
 
@@ -126,135 +114,7 @@ def _speaks_of(exc: BaseException, context: BaseException) -> bool:
     """
     words, text = (" ".join(text_of(link)[:MAX_QUOTED].casefold().split()) for link in (context, exc))
     holds = len(words) >= MIN_WORDS and " " in words and words in text
-    return holds or _is_wrapped_by_library(exc)
-
-
-def _is_wrapped_by_library(exc: BaseException) -> bool:
-    """Return True if a host raised an exception, or a client library one of its own: it wrapped what it handled."""
-    module = raised_in(exc)
-    top = package_of(module)
-    if top in HOSTS or top in _STDLIB_CLIENTS:
-        return True
-    return top == package_of(full_name(type(exc))) and top not in sys.stdlib_module_names and is_library(module)
-
-
-def _of_tool_failure(exc: ToolFailure, own: ErrorMap | None) -> Problem:
-    """Return the problem behind a `ToolFailure`: an inner guard's, or what the author raised it with."""
-    problem, failure = look(lambda: (exc._problem, exc.failure), (None, None))
-    if isinstance(problem, Problem):
-        problem = _nested(problem, own)
-    if isinstance(problem, Problem) and failure is None:
-        return problem
-    if isinstance(problem, Problem) and isinstance(failure, Failure):
-        # An inner guard has said it: its texts are redacted. A constant one can't have suffered from that.
-        message = problem.message if isinstance(problem.message, Safe) else Safe(failure.words)
-        texts = {"message": message, "hint": Safe(failure.hint) if failure.hint else None}
-        return replace(problem, **texts)  # type: ignore[arg-type]
-    stated = look(_stated, None, exc)
-    if stated is None:  # a subclass does without our `__init__`, or the attributes have been changed
-        return crash(exc)
-    hint = in_quotes(stated.hint, exc) if stated.hint else None
-    return replace(stated, message=in_quotes(stated.message, exc), hint=hint)
-
-
-def _nested(problem: Problem, own: ErrorMap | None) -> Problem:
-    """Return the problem of a tool that this one called, with the outcome that this tool's own map declares for it."""
-    entry = _find(problem.exception, (own,)) if own is not None and problem.exception is not None else None
-    if entry is not None and entry.outcome is not None and not entry.packed:
-        return replace(problem, outcome=entry.outcome, basis="entry", nested=False)
-    return replace(problem, nested=True)
-
-
-def _stated(exc: ToolFailure) -> Problem:
-    check_code(exc.code)
-    check_choice("category", exc.category, CATEGORIES)
-    if exc.outcome is not None:
-        check_choice("outcome", exc.outcome, OUTCOMES)
-    if not isinstance(exc.message, str) or not isinstance(exc.hint, (str, type(None))):
-        raise TypeError("message and hint are texts")
-    return Problem(
-        exc.code,
-        exc.message,
-        exc.category,
-        hint=exc.hint,
-        can_help=exc.retryable,
-        retry_after=parse_retry_after(exc.retry_after),
-        outcome=exc.outcome,
-        details=dict(exc.details) if exc.details else None,
-        exception=exc,
-        basis="category" if exc.outcome is None else "stated",
-    )
-
-
-def _of_entry(entry: Entry, exc: BaseException) -> Problem:
-    """Return the problem that an entry makes of this exception."""
-    missing: list[Path] = []
-    return Problem(
-        entry.code,
-        entry.message.render(exc, entry.safe, missing),
-        entry.category,
-        hint=entry.hint.render(exc, entry.safe, missing) if entry.hint else None,
-        can_help=entry.retryable,
-        retry_after=entry.wait_of(exc),
-        outcome=entry.claim,
-        details=entry.details_of(exc),
-        exception=exc,
-        basis=entry.basis,
-        level=entry.level,
-        missing=missing if missing and not entry.packed else (),
-    )
-
-
-def _of_another_server(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | ProtocolProblem:
-    """Return the problem of a `ToolError` that a host made about another tool or server: its text isn't an author's."""
-    cause = origin(exc)[0]
-    if cause is not None:
-        problem = _resolve(cause, maps)
-        return replace(problem, exception=exc) if isinstance(problem, Problem) else crash(exc)
-    if raised_by_client(exc):
-        said = quoted(text_of(exc), MAX_WORDS)
-        return Problem("RETURNED_ERROR", said or "The call failed.", exception=exc)
-    return crash(exc)
-
-
-def _find(exc: BaseException, maps: Sequence[ErrorMap]) -> Entry | None:
-    for errors in maps:
-        entry = errors.find(exc)
-        if entry is not None:
-            return entry
-    return None
-
-
-def _is_catch_all(maps: Sequence[ErrorMap], entry: Entry) -> bool:
-    """Return True for an entry of `Exception` itself: it is too far away to speak for a host's `ToolError`."""
-    return _find(Exception(), maps) is entry
-
-
-def _chain(exc: BaseException, *, causes_only: bool) -> Iterator[tuple[BaseException, Way]]:
-    """Yield the exception, then what it came from, each with the way that led to it.
-
-    Args:
-        exc: Where to begin.
-        causes_only: Whether to follow `__cause__` alone, as for a deliberate refusal: what was being handled when its
-            author wrote it isn't what it says.
-    """
-    seen: set[int] = set()
-    link: BaseException | None = exc
-    way: Way = "cause"
-    while link is not None and id(link) not in seen and len(seen) < MAX_CHAIN:
-        seen.add(id(link))
-        yield link, way
-        found, how = origin(link)
-        if how == "context" and (causes_only or found is None):
-            return
-        if how == "context" and way != "meanwhile" and found is not None:
-            way = "wrapped" if _speaks_of(link, found) else "meanwhile"
-        link = found
-
-
-_STDLIB_CLIENTS:
-        return True
-    return top == package_of(full_name(type(exc))) and top not in sys.stdlib_module_names and is_library(module)
+    return holds or is_library(raised_in(exc))
 
 
 def _of_tool_failure(exc: ToolFailure, own: ErrorMap | None) -> Problem:
@@ -367,8 +227,6 @@ def _chain(exc: BaseException, *, causes_only: bool) -> Iterator[tuple[BaseExcep
         meanwhile = meanwhile or how == "context"
         link = None if causes_only and how != "cause" else found
 
-
-_STDLIB_CLIENTS: Final = frozenset({"http", "urllib", "ftplib", "imaplib", "poplib", "smtplib", "xmlrpc"})
 
 # Least certain first: what may have happened outweighs what did not.
 _CERTAINTY: Final = {"unknown": 0, "partial": 1, "applied": 2, "not_applied": 3}
