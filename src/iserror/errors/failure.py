@@ -103,6 +103,10 @@ class Failure(BaseModel):
         }
         return cls.model_validate({**sent.to_wire(), **texts})
 
+    def __eq__(self, other: object) -> bool:
+        # The whole text isn't sent with the envelope: what was read from one is equal to what was said.
+        return isinstance(other, Failure) and self.__dict__ == other.__dict__
+
     def worded(self, words: str) -> Failure:
         """Return the failure with the author's whole text, of which `message` is the first line.
 

@@ -111,6 +111,11 @@ class Call:
         """
         return problem.exception is self.protocol_below and self.effect == "write"
 
+    def ends_with(self, problem: ProtocolProblem) -> None:
+        """Note the protocol error that ends this call, for the one that it is nested in."""
+        if self.parent is not None:
+            self.parent.protocol_below = problem.exception
+
     def failed_with(self, exc: BaseException) -> bool:
         """Return True for the `ToolFailure` that says what this call failed with."""
         problem = self.progress.problem

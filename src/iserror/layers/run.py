@@ -117,8 +117,7 @@ class Run:
             if self.options.asks_first and side_of(exc) == "client":
                 problem = replace(problem, outcome="not_applied", basis="stated")
             return self.stopped(problem)
-        if call.parent is not None:
-            call.parent.protocol_below = problem.exception
+        call.ends_with(problem)
         if not alone:
             call.progress.errs(problem)
         elif call.parent is None:

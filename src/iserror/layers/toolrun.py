@@ -155,8 +155,7 @@ def _meaning(call: Call, layer: Layer, exc: BaseException) -> Problem | BaseExce
     if isinstance(problem, ProtocolProblem) and call.forbids(problem):
         return crash(exc)
     if isinstance(problem, ProtocolProblem):
-        if call.parent is not None:
-            call.parent.protocol_below = problem.exception
+        call.ends_with(problem)
         progress.errs(problem)
         return problem.exception
     if progress.finished and (problem.is_crash or (not problem.mapped and raised_by_sdk(exc))):
