@@ -203,9 +203,14 @@ def _no_envelope(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _other_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(problem, "default_outcome", lambda category: "applied")
     crash = problem.crash
     monkeypatch.setattr(resolve, "crash", lambda exc: dataclasses.replace(crash(exc), outcome="applied"))
+    of_entry = resolve._of_entry
+    monkeypatch.setattr(
+        resolve,
+        "_of_entry",
+        lambda entry, exc: dataclasses.replace(of_entry(entry, exc), outcome="applied", basis="entry"),
+    )
 
 
 def _reworded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,12 +110,10 @@ class Run:
             if alone:
                 report_or_keep(call)
             return exc
-        problem = resolve(exc, (*self.options.maps, *call.progress.maps), self.options.own_map)
+        problem = meaning(call, self.options, exc)
         if isinstance(problem, ProtocolProblem) and call.forbids(problem):
             problem = crash(exc)
         if isinstance(problem, Problem):
-            if self.options.asks_first and side_of(exc) == "client":
-                problem = replace(problem, outcome="not_applied", basis="stated")
             return self.stopped(problem)
         call.ends_with(problem)
         if not alone:
@@ -130,6 +128,14 @@ class Run:
         if self.scope is not None:
             report_or_keep(self.call)
         return failed
+
+
+def meaning(call: Call, options: Options, exc: BaseException) -> Problem | ProtocolProblem:
+    """Return what an exception means that left a guarded function."""
+    problem = resolve(exc, (*options.maps, *call.progress.maps), options.own_map)
+    if options.asks_first and isinstance(problem, Problem) and side_of(exc) == "client":
+        return replace(problem, outcome="not_applied", basis="stated")
+    return problem
 
 
 def problem_in(call: Call, result: Any) -> Problem | None:
