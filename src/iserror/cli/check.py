@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
         done = audit.check(what, asked, Progress())
     finally:
         signal.signal(signal.SIGTERM, before)
-    unprobed = done.skipped.get(finding.UNPROBED, ())
+    unprobed = finding.unprobed_in(done.skipped)
     if options.write_baseline is not None:
         kept = {key for key in older - set(done.found) if finding.may_come_of_a_probe(key, unprobed)}
         baseline.write(options.write_baseline, done.found.values(), kept)
@@ -110,7 +110,15 @@ def run(options: argparse.Namespace) -> int:
     if what.kind == "memory" and ".py:" in what.name:
         path = Path(os.path.relpath(what.name.rpartition(":")[0])).as_posix()
     outcome = output.FinishedCheck(
-        what.name, path, done.revisions, done.tools, left, len(done.found) - len(left), done.skipped, bool(done.probed)
+        what.name,
+        path,
+        done.revisions,
+        done.tools,
+        left,
+        len(done.found) - len(left),
+        done.skipped,
+        bool(done.probed),
+        done.guarded,
     )
     columns = shutil.get_terminal_size((100, 24)).columns
     write([render_outcome(outcome, columns, sys.stdout.isatty())])
