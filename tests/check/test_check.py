@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from iserror.check.checks.arguments import NO_SUCH_PROBE
-from iserror.check.finding import UNPROBED
 from tests.check.commands import Done, process
 from tests.helpers.hosts import HOST, IS_FASTMCP, MCP, MODERN, ROOT, free_port, serving_http
 from tests.servers.checked_server import PASSWORD
@@ -73,13 +72,13 @@ def found(run: Callable[..., Done], *arguments: str) -> Keys:
 
 def test_bare_in_memory(run: Callable[..., Done], runs: Path) -> None:
     """On a bare server every bold cell of the contract's section 6 is found, and a tool that is called runs once."""
-    assert found(run, *CALLS, "--probe-all", f"{SERVER}:bare") == EVERYWHERE | OF_BODIES[HOST] | UNGUARDED
+    assert found(run, *CALLS, f"{SERVER}:bare") == EVERYWHERE | OF_BODIES[HOST] | UNGUARDED
     assert sorted(runs.read_text().split()) == ["crash", "pay", "protocol", "rejected"]
 
 
 def test_attached_in_memory(run: Callable[..., Done]) -> None:
     """On the same server with a guard nothing is found."""
-    assert found(run, *CALLS, "--probe-all", f"{SERVER}:attached") == set()
+    assert found(run, *CALLS, f"{SERVER}:attached") == set()
 
 
 of_an_sdk = pytest.mark.skipif(IS_FASTMCP, reason="its transports are the SDK's, and tested there")
@@ -105,24 +104,16 @@ def test_over_http(transport: str, path: str, attach: bool, run: Callable[..., D
 
 
 def test_no_tool_runs(run: Callable[..., Done], runs: Path) -> None:
-    """Not even probed tools run on a host that validates; each revision is checked, and judges arguments by itself."""
-    document = json.loads(run("--json", "--probe-all", f"{SERVER}:bare").stdout)
+    """In memory every tool is probed and none runs; each revision is checked, and judges arguments by itself."""
+    document = json.loads(run("--json", "--probe", "nothing", f"{SERVER}:bare").stdout)
     assert {(finding["check"], finding["tool"]) for finding in document["findings"]} == EVERYWHERE | UNGUARDED
     assert not runs.exists()
     spoken = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
     assert document["revisions"] == (["2026-07-28"] if MODERN else []) + spoken
     channel = next(f for f in document["findings"] if f["check"] == "arguments.channel")
     assert channel["revisions"] == ["2025-06-18", "2025-03-26", "2024-11-05"]
-
-
-def test_what_is_probed(run: Callable[..., Done]) -> None:
-    """Bad arguments go to tools annotated read-only and to named tools; the others are listed with the reason."""
-    document = json.loads(run("--json", "--probe", "pay", "--probe", "nothing", f"{SERVER}:bare").stdout)
-    probed = {(f["check"], f["tool"]) for f in document["findings"] if f["check"].startswith("arguments.")}
-    assert probed == {key for key in EVERYWHERE if key[1] in ("pay", "read_one", "read_other")}
-    assert document["not_checked"][UNPROBED] == ["every_type"]
     assert document["not_checked"][NO_SUCH_PROBE] == ["nothing"]
-    assert document["not_probed"] == 1
+    assert document["not_probed"] == 0
 
 
 def test_read_only(run: Callable[..., Done], runs: Path) -> None:

@@ -49,12 +49,12 @@ def test_a_server_that_ends_in_a_call() -> None:
     done = audit.check(parse(None, [sys.executable, BAD, "die"]), CheckOptions(20, calls), steps.append)
     (finding,) = done.found.values()
     assert finding.seen == "call: exit code 3; the last line on stderr: 'giving up: [redacted:openai_key]'"
-    assert [step for step in steps if step.startswith("2025-11-25")][-5:] == [
-        "2025-11-25: do, call",
-        "2025-11-25: initialize",
-        "2025-11-25: do, call",
-        "2025-11-25: initialize",
-        "2025-11-25: malformed JSON",
+    assert [step for step in steps if step.startswith("protocol 2025-11-25, ")][-5:] == [
+        "protocol 2025-11-25, do: call",
+        "protocol 2025-11-25, initialize",
+        "protocol 2025-11-25, do: call",
+        "protocol 2025-11-25, initialize",
+        "protocol 2025-11-25, malformed JSON",
     ]
 
 
@@ -165,11 +165,11 @@ def test_what_nobody_thought_of(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_server_that_does_not_validate() -> None:
-    """Once a server has shown that it does not refuse arguments, it is sent no more of them, in no revision."""
+    """Once a tool has shown that it does not refuse arguments, it is sent no more of them, in no revision."""
     done = audit.check(parse(None, [sys.executable, BAD, "credulous"]), CheckOptions(timeout=20, probe=("do",)))
     (finding,) = done.found.values()
     assert (finding.seen, len(finding.revisions)) == ("required arguments missing: a success, 'done'", 1)
-    assert done.skipped == {"arguments, since this server doesn't validate them": ["do"]}
+    assert done.skipped == {"more arguments, since the tool accepted some that its schema forbids": ["do"]}
 
 
 # --- arguments -----------------------------------------------------------------------------------------------
@@ -464,14 +464,22 @@ def test_json_without_the_extra() -> None:
 
 
 def test_a_long_run_says_what_it_does(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A step that begins ten seconds after the last word on stderr is named there."""
+    """A step that begins ten seconds after the last word on stderr is named there; a terminal shows each on one line."""
     from iserror.cli.check import Progress
 
     progress = Progress()
-    progress("2025-11-25: unknown tool")
+    progress("protocol 2025-11-25, unknown tool")
     progress.since -= 11
-    progress("2025-11-25: pay, call\x1b[31m")
-    assert capsys.readouterr().err == "iserror: 2025-11-25: pay, call\\x1b[31m\n"
+    progress("protocol 2025-11-25, tool 7 of 258, pay: call\x1b[31m")
+    progress.end()
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "iserror: protocol 2025-11-25, tool 7 of 258, pay: call\\x1b[31m\n")
+    monkeypatch.setenv("COLUMNS", "41")
+    monkeypatch.setattr(progress.stream, "isatty", lambda: True, raising=False)
+    progress("protocol 2025-11-25, tool 8 of 258, refund: call")
+    progress.end()
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", f"\rprotocol 2025-11-25, tool 8 of 258, refu\r\r{'':<40}\r")
 
 
 def test_a_finding_holds_no_control_characters() -> None:

@@ -107,7 +107,7 @@ async def _check_revision(
         async with target.connect(options.timeout) as connection:
             # No exception may leave this block: the task group behind it would wrap it in a group.
             try:
-                progress(f"{revision}: {label}")
+                progress(f"protocol {revision}, {label}")
                 session = Session(connection, revision, options.timeout)
                 first = await session.open()
                 opened = True
@@ -153,7 +153,7 @@ async def _check_revision(
 
 
 async def _run(session: Session, audit: Audit, progress: Callable[[str], None], step: Step) -> None:
-    progress(f"{session.revision}: {step.shown}")
+    progress(f"protocol {session.revision}, {step.shown}")
     try:
         await step.run(session)
     except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as exc:

@@ -138,7 +138,7 @@ def _note_refusal(audit: Audit, session: Session, name: str, how: str, mark: str
 
 
 def broken(schema: Mapping[str, Any], canary: str) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield bad arguments, those that are most certain to be refused first: one for each type and rule that differ.
+    """Yield bad arguments, those that are most certain to be refused first, without any that show the same.
 
     Args:
         schema: The tool's input schema.
@@ -157,13 +157,14 @@ def broken(schema: Mapping[str, Any], canary: str) -> Iterator[tuple[str, dict[s
     if required:
         yield "required arguments missing", {}, canary
         yield "an undeclared argument", {_undeclared(properties): canary}, canary
-    elif len(wrong) > 1:
-        yield "every argument of a wrong type", wrong, canary
+    if len(wrong) > 1:
+        only_number = all(value == number for value in wrong.values())
+        yield "every argument of a wrong type", wrong, str(number) if only_number else canary
     seen: set[object] = set()
     for name, value in wrong.items():
-        if seen == (seen := seen | {frozenset(_types(opened[name]))}):
+        # Where a required argument is missing as well, one more such call shows nothing new.
+        if (required and len(wrong) > 1) or seen == (seen := seen | {frozenset(_types(opened[name]))}):
             continue
-        # The others are left out, so that required arguments are missing as well.
         yield f"{name} of a wrong type", {name: value}, str(number) if value == number else canary
     for name, kind in opened.items():
         # The server may not check every rule in the schema, so something else must be wrong as well.
