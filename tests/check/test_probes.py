@@ -261,6 +261,14 @@ def test_what_a_server_lists(name: str, tmp_path: Path) -> None:
         assert not done.probed
 
 
+def test_how_many_calls(tmp_path: Path) -> None:
+    """A tool gets all bad arguments in the newest revision, and in the others one call, which shows the channel."""
+    _, calls = called({"*": [[tool("a", READS), tool("b", READS)]]}, tmp_path / "calls", CheckOptions(20))
+    counted = Counter((version, name) for version, name in calls if name in ("a", "b"))
+    of_each = {FIRST: 3, **dict.fromkeys(OTHERS, 1)}
+    assert counted == {(version, name): count for version, count in of_each.items() for name in ("a", "b")}
+
+
 def test_read_only_calls_no_tool_that_is_listed_twice(tmp_path: Path) -> None:
     """`--read-only` doesn't call a tool either if another of its name may write."""
     without = {"type": "object", "properties": {}}

@@ -144,18 +144,18 @@ _SECRET: Final = (
 )
 _ASSIGNED: Final = (
     re.compile(
-        rf"(?<![\w.-])(?P<name>[\w.-]{{0,60}}?{_SECRET}[\w-]{{0,20}})"
+        rf"(?<![\w.-])[\w.-]{{0,60}}?{_SECRET}[\w-]{{0,20}}"
         rf"[\"'`]?\s{{0,3}}(?:[=:]{{1,2}}|=>)\s{{0,3}}(?:bearer |basic |token )?{_VALUE}",
         re.IGNORECASE,
     ),
-    re.compile(rf"(?<![\w.-])(?P<name>--?[\w-]{{0,40}}?{_SECRET}|bearer|basic) {{1,3}}{_VALUE}", re.IGNORECASE),
+    re.compile(rf"(?<![\w.-])(?:--?[\w-]{{0,40}}?{_SECRET}|bearer|basic) {{1,3}}{_VALUE}", re.IGNORECASE),
 )
 """A name of a credential, and what is written as its value."""
 
 _DOCUMENTED: Final = re.compile(r"(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{8,60}EXAMPLE(?:KEY)?(?![A-Za-z0-9/+])")
 """The credentials of AWS's own documentation."""
 
-_USER_INFO: Final = re.compile(r"(?P<before>[a-z][a-z0-9+.-]{1,30}://[^\s/@:]{0,60}:)(?P<value>[^\s/@]{1,60})@", re.IGNORECASE)
+_USER_INFO: Final = re.compile(r"[a-z][a-z0-9+.-]{1,30}://[^\s/@:]{0,60}:(?P<value>[^\s/@]{1,60})@", re.IGNORECASE)
 
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
@@ -196,7 +196,13 @@ def _without_examples(text: str) -> str:
     text = text[: 2 * CAP]  # The redactor doesn't read further.
     if "data:" in text.lower():
         text = _DATA_URI.sub("data:", text)
-    for assigned in _ASSIGNED:
-        text = assigned.sub(lambda m: f"{m['name']} " if _is_example(m["value"]) else m[0], text)
-    text = _DOCUMENTED.sub("", text)
-    return _USER_INFO.sub(lambda m: "" if _is_example(m["value"]) else m[0], text)
+    for assigned in (*_ASSIGNED, _USER_INFO):
+        text = assigned.sub(_emptied, text)
+    return _DOCUMENTED.sub("<>", text)
+
+
+def _emptied(m: re.Match[str]) -> str:
+    if not _is_example(m["value"]):
+        return m[0]
+    start, end = m.span("value")
+    return f"{m[0][: start - m.start()]}<>{m[0][end - m.start() :]}"
