@@ -158,6 +158,11 @@ class Place:
         return bool(self.guards) or (not self.is_run and self.options is not None and self.options.settings is not None)
 
     @property
+    def module(self) -> str:
+        """The module of the function; empty if there is none."""
+        return str(getattr(look(inspect.unwrap, None, self.function), "__module__", "") or "")
+
+    @property
     def is_async(self) -> bool:
         """Whether the host awaits the body."""
         kind = core(self.function)

@@ -213,6 +213,12 @@ CHECKS: Final[Mapping[str, Check]] = {
         "Don't change the text of an error result after the guard.",
         _TOOLS,
     ),
+    "inject.template": Check(
+        "error",
+        "A template of the map reads an attribute that the exception lacks, so the model gets the text without it.",
+        "Fix the name in the map's entry, or set the attribute in the exception's constructor.",
+        _TOOLS,
+    ),
     "inject.leak": Check(
         "error",
         "A secret planted in an exception leaked: into the answer, or unredacted into the log.",
@@ -278,8 +284,14 @@ CHECKS: Final[Mapping[str, Check]] = {
     ),
     "coverage.unmapped_exception": Check(
         "warning",
-        "The tool's module defines this exception without a map entry, so the model gets an internal error.",
+        "The tool's module defines or raises this exception without a map entry, so the model gets an internal error.",
         "Add an entry that says what the model can do, or derive the class from one that has an entry.",
+        _TOOLS,
+    ),
+    "coverage.template_attribute": Check(
+        "error",
+        "A template of the map reads an attribute that the exception lacks, so the model gets the text without it.",
+        "Fix the name in the map's entry, or set the attribute in the exception's constructor.",
         _TOOLS,
     ),
     "coverage.unraised_entry": Check(

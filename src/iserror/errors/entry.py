@@ -34,6 +34,12 @@ class Entry:
     packed: bool = False
     """Whether it comes from a pack, which knows the exception and not the tool."""
 
+    @property
+    def paths(self) -> set[Path]:
+        """The attributes that its templates and details read."""
+        hint = self.hint.paths if self.hint is not None else set()
+        return self.message.paths | hint | {path for _, path in self.details if not callable(path)}
+
     def details_of(self, exc: BaseException) -> dict[str, Any]:
         """Return the named values that the exception has; lists are joined as in a template."""
         found = {}

@@ -116,7 +116,7 @@ class Injection:
             skip = partial(_skip, audit, name)
             steps += (
                 Step(fault.name, name, partial(self._try, audit, tool, arguments, fault), f"tool {number} of {len(tools)}")
-                for fault in faults_of(place.maps, self.plants, output, skip)
+                for fault in faults_of(place.maps, self.plants, output, skip, place.module)
             )
         if tools and not is_guarded:
             raise CannotRunError("no tool has a guard: use guard.attach(server), and check again")
@@ -242,6 +242,9 @@ class _Judge:
             self.add("inject.leak", f"{', '.join(sent)} in the answer{marked}")
         if logged := self.plants.logged(records):
             self.add("inject.leak", f"{', '.join(logged)} in the log", f"{fault.name}, log")
+        if fault.lost:
+            read = ", ".join(f"{{exc.{path}}}" for path in fault.lost)
+            self.add("inject.template", f"{fault.code} reads {read}, which isn't there: it was sent without the value")
         if fault.channel == "protocol":
             self._judge_protocol(answer)
         elif not isinstance(answer.outcome, ToolFailed):
