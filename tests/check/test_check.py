@@ -312,7 +312,7 @@ def test_injected_exceptions_without_a_value(laid_out: str, run: Callable[..., D
 
 @pytest.mark.parametrize(("factory", "tool"), [("attached", "read_other"), ("bare", "read_one")])
 def test_the_guards_own_predicate(factory: str, tool: str, run: Callable[..., Done]) -> None:
-    """Whether a success reads like an error is what the attached guard says, and else what the default predicate says."""
+    """An attached guard's own predicate tells whether a success reads like an error, else the default one."""
     calls = ("--call", 'read_one={"id": "7"}', "--call", 'read_other={"id": "Refused."}')
     keys = found(run, *calls, f"{SERVER}:{factory}")
     assert {key for key in keys if key[0].startswith("results.")} == {("results.error_shaped_success", tool)}

@@ -142,7 +142,7 @@ def test_calls_of_several_tools_at_a_time() -> None:
 
 
 def test_which_of_several_tools_ended_the_server() -> None:
-    """A server that ends while several calls are open is checked again one by one: only the tool that ends it is found."""
+    """A server that ends while several calls are open is checked one by one: only the tool that ends it is found."""
     done = audit.check(parse(None, [sys.executable, BAD, "one_dies"]), CheckOptions(timeout=20))
     assert {key[:2] for key in done.found} == {("session.died", "do3")}
     assert len(done.probed) == 16
@@ -585,7 +585,7 @@ def test_json_without_the_extra() -> None:
 
 
 def test_a_long_run_says_what_it_does(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A step that begins ten seconds after the last word on stderr is named there; a terminal shows each on one line."""
+    """A step that begins ten seconds after the last word on stderr is named there; a terminal shows each."""
     from iserror.cli.check import Progress
 
     progress = Progress()

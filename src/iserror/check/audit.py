@@ -245,9 +245,7 @@ async def _plan(
     return steps
 
 
-def _restored(
-    bodies: Bodies | None, run: Callable[[Session], Awaitable[None]]
-) -> Callable[[Session], Awaitable[None]]:
+def _restored(bodies: Bodies | None, run: Callable[[Session], Awaitable[None]]) -> Callable[[Session], Awaitable[None]]:
     """Return a step that sees the server's own bodies."""
 
     async def restored(session: Session) -> None:

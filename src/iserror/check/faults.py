@@ -100,7 +100,7 @@ def faults_of(
             lost = {path for path in entry.paths if lacks(type(exc), path[0], module)}
             _plant(exc, plants, entry.paths - lost)
             for path in sorted(entry.paths - lost):
-                if not look(lambda: any(texts_of(read(exc, path))), False):
+                if not look(_has_text, False, exc, path):
                     skip(f"the value {{exc.{'.'.join(path)}}} of {entry.code}, since an exception made up has none")
             yield replace(_failure(key, exc, maps), safe=_dotted(entry.safe), lost=_dotted(lost))
     yield _failure("crash", InjectedError(), maps)
@@ -131,6 +131,10 @@ def _failure(name: str, exc: BaseException, maps: Sequence[ErrorMap]) -> Injecte
     entry = _find(maps, exc)
     code = entry.code if entry is not None else "INTERNAL_ERROR"
     return InjectedFault(name, code, exception=exc, entry=entry)
+
+
+def _has_text(exc: BaseException, path: Path) -> bool:
+    return any(texts_of(read(exc, path)))
 
 
 def _dotted(paths: AbstractSet[Path]) -> tuple[str, ...]:

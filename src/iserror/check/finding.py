@@ -66,7 +66,7 @@ CHECKS: Final[Mapping[str, Check]] = {
         "An unknown tool is the host's mistake. A result would invite the model to guess more names.",
         "Answer with JSON-RPC error -32602. `guard.attach(server)` does this.",
         _TOOLS,
-        guarded="Remove `unknown_tool='result'` from the guard's settings, and look for a handler that answers before the guard.",
+        guarded="Look for `unknown_tool='result'` in the guard's settings, or a handler that answers before it.",
     ),
     "channels.missing_name": Check(
         "error",
@@ -110,14 +110,14 @@ CHECKS: Final[Mapping[str, Check]] = {
         "Since 2025-11-25, bad arguments get a result, so that the model can fix them; before, JSON-RPC error -32602.",
         "Follow the negotiated revision. `guard.attach(server)` does this.",
         _TOOLS,
-        guarded="Remove `invalid_arguments=` from the guard's settings, and look for a handler that answers before the guard.",
+        guarded="Look for `invalid_arguments=` in the guard's settings, or a handler that answers before it.",
     ),
     "arguments.echo": Check(
         "error",
         "A rejected value may be a user's secret, and an error copies it into texts and logs.",
         "Name the field and the broken rule, never the value. `guard.attach(server)` does this.",
         _SECURITY,
-        guarded="Look for code of the server's own that repeats the value: a middleware, a `ToolFailure` or a map entry's message.",
+        guarded="Look for the server's own code that repeats the value: a middleware, or a `ToolFailure`.",
     ),
     "arguments.accepted": Check(
         "error",
@@ -193,7 +193,7 @@ CHECKS: Final[Mapping[str, Check]] = {
         "No guard runs when the tool is called, so the host sends its failures in its own way.",
         "Use `guard.attach(server)` for all tools, or `@guard` below the decorator that registers this tool.",
         _TOOLS,
-        guarded="Look for code that calls the tool without the guard, such as a handler that was replaced after `attach`.",
+        guarded="Look for code that calls the tool without the guard, such as a handler replaced after `attach`.",
     ),
     "inject.channel": Check(
         "error",

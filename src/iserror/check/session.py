@@ -185,22 +185,22 @@ class Session:
             await self.connection.send(data, self._headers("tools/list", {}))
         self.strays += map(Answer, await self.connection.drain())  # Over HTTP the answer has arrived by now.
 
-    async def _exchange(self, id: int, data: bytes, headers: Mapping[str, str]) -> Answer:
-        self._open[id] = None
+    async def _exchange(self, number: int, data: bytes, headers: Mapping[str, str]) -> Answer:
+        self._open[number] = None
         try:
             with anyio.move_on_after(self.timeout):
                 await self.connection.send(data, headers)
                 while True:
                     arrived = self.connection.arrived
                     for received in await self.connection.drain():
-                        self._sort(Answer(received), id)
-                    if (answer := self._open[id]) is not None:
+                        self._sort(Answer(received), number)
+                    if (answer := self._open[number]) is not None:
                         return answer
                     if self.connection.gone is not None:
                         raise self.connection.gone
                     await arrived.wait()
         finally:
-            del self._open[id]
+            del self._open[number]
         raise GoneError("timeout", f"no answer within {self.timeout:g} s")
 
     def _sort(self, answer: Answer, asking: int) -> None:
@@ -214,7 +214,7 @@ class Session:
         key = asking if isinstance(received, Status) else received.get("id")
         if self.connection.name == "http" and not isinstance(received, Status) and "error" in received:
             key = asking  # It answers this POST: the server couldn't read the id.
-        owner = next((id for id in self._open if id == key), None)
+        owner = next((number for number in self._open if number == key), None)
         if owner is None:
             self.strays.append(answer)
         else:
@@ -290,4 +290,5 @@ class Step:
     @property
     def shown(self) -> str:
         """What is being done, for people."""
-        return f"{', '.join(part for part in (self.place, self.tool) if part)}: {self.label}" if self.tool else self.label
+        tool = ", ".join(part for part in (self.place, self.tool) if part)
+        return f"{tool}: {self.label}" if tool else self.label

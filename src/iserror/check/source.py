@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec, resolve_name
@@ -202,11 +202,11 @@ def lacks(kind: type[BaseException], name: str, beside: str) -> bool:
         name: The attribute.
         beside: A module that is the user's own.
     """
-    return look(_lacks, False, kind, name, beside)
+    return look(lambda: _lacks(kind, name, beside), False)
 
 
 @lru_cache(maxsize=1024)  # A map has the same entries for each tool.
-def _lacks(kind: type[BaseException], name: str, beside: str) -> bool:
+def _lacks(kind: Any, name: str, beside: str) -> bool:
     if not is_own(kind.__module__, beside) or any(look(_may_have, True, each, name) for each in _with_subclasses(kind)):
         return False
     return not any(name in _stored_in(module) for module in list(sys.modules) if is_own(module, beside))
@@ -224,7 +224,8 @@ def attributes_of(kind: type[BaseException]) -> set[str]:
 
 def _with_subclasses(kind: type) -> Iterator[type]:
     yield kind
-    for each in kind.__subclasses__():
+    derived: list[type] = kind.__subclasses__()
+    for each in derived:
         yield from _with_subclasses(each)
 
 
@@ -234,7 +235,7 @@ def _may_have(kind: type, name: str) -> bool:
     for base in kind.__mro__:
         if base.__module__ == "builtins":
             continue
-        own = vars(base)
+        own: Mapping[str, object] = vars(base)
         if name in look(inspect.get_annotations, {name: None}, base) or own.keys() & _UNSEEN_STORES:
             return True
         node = _class_node(base)
@@ -281,7 +282,8 @@ def _stores(tree: ast.AST) -> set[str]:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             names.add(node.attr)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "setattr":
-            names |= {value.value for value in node.args[1:2] if isinstance(value, ast.Constant)}
+            named = (value.value for value in node.args[1:2] if isinstance(value, ast.Constant))
+            names |= {name for name in named if isinstance(name, str)}
     return names
 
 

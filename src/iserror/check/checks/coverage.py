@@ -140,9 +140,7 @@ def _map(audit: Audit, tools: Iterable[_Tool], attached: Settings | None) -> Non
             _templates(audit, name, key, entry, by_module)
 
 
-def _templates(
-    audit: Audit, tool: str, key: type[BaseException] | str, entry: Entry, modules: Collection[str]
-) -> None:
+def _templates(audit: Audit, tool: str, key: type[BaseException] | str, entry: Entry, modules: Collection[str]) -> None:
     """Note the attributes that an entry reads, and that its exceptions can't have."""
     kind = key if isinstance(key, type) else exception_class(key)
     for path in sorted(entry.paths) if kind is not None else ():

@@ -113,9 +113,14 @@ class Injection:
                 audit.skip("fault injection, since no arguments fit its schema: give some with --call", name)
                 continue
             output = tool.get("outputSchema") if place.attached and place.returns else None
-            skip = partial(_skip, audit, name)
+            skip, which = partial(_skip, audit, name), f"tool {number} of {len(tools)}"
             steps += (
-                Step(fault.name, name, partial(self._try, audit, tool, arguments, fault), f"tool {number} of {len(tools)}")
+                Step(
+                    fault.name,
+                    name,
+                    partial(self._try, audit, tool, arguments, fault),
+                    which,
+                )
                 for fault in faults_of(place.maps, self.plants, output, skip, place.module)
             )
         if tools and not is_guarded:

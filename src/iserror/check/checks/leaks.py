@@ -138,17 +138,17 @@ _VALUE: Final = (
     r"(?P<value>\"[^\"\n]{0,100}\"|'[^'\n]{0,100}'|`[^`\n]{0,100}`|<[^<>\n]{1,100}>|\{{1,2}[^{}\n]{0,100}\}{1,2}"
     r"|\$\{[^{}\n]{1,100}\}|\[[^\[\]\n]{1,100}\]|[^\s\"'`<>,;&)\]}|]{1,100})"
 )
-_SECRET: Final = (
+_TERM: Final = (
     r"(?:passw(?:or)?d|passphrase|pwd|pass|secret|token|credentials?|auth|key|authorization|cookie|session|signature|dsn"
     r"|pin|otp|code)"
 )
 _ASSIGNED: Final = (
     re.compile(
-        rf"(?<![\w.-])[\w.-]{{0,60}}?{_SECRET}[\w-]{{0,20}}"
+        rf"(?<![\w.-])[\w.-]{{0,60}}?{_TERM}[\w-]{{0,20}}"
         rf"[\"'`]?\s{{0,3}}(?:[=:]{{1,2}}|=>)\s{{0,3}}(?:bearer |basic |token )?{_VALUE}",
         re.IGNORECASE,
     ),
-    re.compile(rf"(?<![\w.-])(?:--?[\w-]{{0,40}}?{_SECRET}|bearer|basic) {{1,3}}{_VALUE}", re.IGNORECASE),
+    re.compile(rf"(?<![\w.-])(?:--?[\w-]{{0,40}}?{_TERM}|bearer|basic) {{1,3}}{_VALUE}", re.IGNORECASE),
 )
 """A name of a credential, and what is written as its value."""
 
@@ -160,13 +160,19 @@ _USER_INFO: Final = re.compile(r"[a-z][a-z0-9+.-]{1,30}://[^\s/@:]{0,60}:(?P<val
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 _EXAMPLE_WORDS: Final = frozenset(
-    "a abc access account admin an any api app apikey auth authorization base basic bearer bot change changeme client code "
-    "cookie credential credentials cursor current db default demo dummy empty enter env example fake false foo bar baz for "
-    "from generated github goes gitlab google here id in insert int integer is jwt key keys login me my mytoken name new next "
-    "none null number oauth of old openai optional or page param pass passphrase passwd password passwords personal pin "
-    "placeholder private pwd redacted refresh replace required sample secret secrets session signature slack some string str "
-    "stripe test text the this to todo token tokens true type unset user userpass username valid value values var variable "
-    "webhook with x xx xxx xxxx xxxxx xxxxxx xxxxxxxx you your yours".split()
+    re.findall(
+        r"\w+",
+        """
+a abc access account admin an any api app apikey auth authorization base basic bearer bot change changeme client
+code cookie credential credentials cursor current db default demo dummy empty enter env example fake false foo
+bar baz for from generated github goes gitlab google here id in insert int integer is jwt key keys login me my
+mytoken name new next none null number oauth of old openai optional or page param pass passphrase passwd
+password passwords personal pin placeholder private pwd redacted refresh replace required sample secret secrets
+session signature slack some string str stripe test text the this to todo token tokens true type unset user
+userpass username valid value values var variable webhook with x xx xxx xxxx xxxxx xxxxxx xxxxxxxx you your
+yours
+""",
+    )
 )
 """Words that stand for a credential where a text shows how a call is written."""
 

@@ -125,4 +125,4 @@ def _reads_like_an_error(answer: Answer, is_returned_error: Callable[[Any], obje
     for text in answer.texts:
         parsed = look(json.loads, None, text)
         values.append(text if parsed is None else parsed)
-    return any(look(lambda: bool(is_returned_error(value)), False) for value in values)
+    return any(look(is_returned_error, False, value) for value in values)
