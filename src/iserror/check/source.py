@@ -202,7 +202,8 @@ def lacks(kind: type[BaseException], name: str, beside: str) -> bool:
         name: The attribute.
         beside: A module that is the user's own.
     """
-    return look(lambda: _lacks(kind, name, beside), False)
+    key: Any = kind  # A class is hashable, unless its metaclass says otherwise.
+    return look(lambda: _lacks(key, name, beside), False)
 
 
 @lru_cache(maxsize=1024)  # A map has the same entries for each tool.
