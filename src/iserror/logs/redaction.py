@@ -24,11 +24,11 @@ def long_log_text(text: str) -> str:
     return shield(_redacted_text, "[redacted]", text)
 
 
-def log_text(text: str) -> str:
+def log_text(text: str, limit: int = MAX_TEXT) -> str:
     """Return a text for the log: without secrets, up to 4,000 characters."""
-    rest = max(0, len(text) - 2 * MAX_TEXT)  # what is far beyond is not worth the redaction
-    text = long_log_text(cut_short(text, 2 * MAX_TEXT) if rest else text)
-    return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + f"… [{len(text) - MAX_TEXT + rest} more characters]"
+    rest = max(0, len(text) - 2 * limit)  # what is far beyond is not worth the redaction
+    text = long_log_text(cut_short(text, 2 * limit) if rest else text)
+    return text if len(text) <= limit else text[:limit] + f"… [{len(text) - limit + rest} more characters]"
 
 
 def _redacted_text(text: str) -> str:
