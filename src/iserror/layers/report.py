@@ -21,7 +21,7 @@ from iserror.layers.call import Call
 from iserror.logs.emit import emit
 from iserror.logs.excinfo import described
 from iserror.logs.record import SCHEMA_VERSION
-from iserror.logs.redaction import log_text, redacted
+from iserror.logs.redaction import MAX_ARGUMENTS, log_text, redacted
 from iserror.logs.sink import tell_once
 from iserror.redact.speech import log_name
 from iserror.support.causes import MAX_CHAIN, leaves
@@ -321,7 +321,7 @@ def _line(call: Call, exc: BaseException | None = None, **more: Any) -> dict[str
         "fingerprint": call.fingerprint,
     }
     if call.settings.log_arguments and request.arguments is not None and "item" not in more:  # not once per item
-        line["arguments"] = redacted(dict(request.arguments))
+        line["arguments"] = redacted(request.arguments, MAX_ARGUMENTS)
     line.update(more)
     if exc is not None:
         line["exception"] = described(exc)

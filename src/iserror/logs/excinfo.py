@@ -34,7 +34,7 @@ MAX_ERRORS: Final = 1_000
 _MAX_SOURCE: Final = 300
 
 # Of one failure in all, however many exceptions it has. What comes first gets the most.
-MAX_CHARS: Final = 12_288
+MAX_CHARS: Final = 16_384
 MAX_NOTE_CHARS: Final = 4_096
 MAX_ALL_NOTES: Final = 100
 MAX_ALL_FRAMES: Final = 480

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from iserror.redact import cut_short, redact, redact_text
+from iserror.redact import current_redaction, cut_short, redact_text
 from iserror.redact.rule import Profile
 from iserror.support.look import shield
 
 MAX_TEXT: Final = 4_000
 _MAX_LONG: Final = 20_000
+MAX_VALUES: Final = 65_536
+"""Characters of a line's values in all, names included."""
+MAX_ARGUMENTS: Final = 16_384
+"""Characters of a call's arguments in all: they are logged while the call waits for its answer."""
 
 
 class LogText:
@@ -35,6 +39,7 @@ def _redacted_text(text: str) -> str:
     return redact_text(text, profile=LogText.profile)
 
 
-def redacted(value: object) -> object:
-    """Return a value as plain JSON data without secrets."""
-    return redact(value, profile=LogText.profile)
+def redacted(value: object, max_chars: int = MAX_VALUES) -> object:
+    """Return a value as plain JSON data without secrets, up to so many characters in all."""
+    redactor, pii = current_redaction()
+    return redactor.redact(value, profile=LogText.profile, pii=pii, max_chars=max_chars)
