@@ -12,6 +12,7 @@ import pytest
 import structlog
 
 from iserror import ToolErrors, ToolFailure, current_call
+from iserror.layers.report import orphans
 from tests import scenarios
 from tests.conftest import Lines
 from tests.helpers import hosts
@@ -259,6 +260,7 @@ async def test_a_task_that_outlives_the_call(begun: str, lines: Lines) -> None:
         assert "started" == hosts.text_of(await call("forget"))
         with pytest.raises(ToolFailure):
             await tasks[1]
+    orphans.report_all()
     assert [("BILLING_BUSY", "late")] * 2 == [(line["code"], line["tool"]) for line in lines.read()]
 
 

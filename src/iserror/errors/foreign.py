@@ -7,7 +7,7 @@ from typing import Final
 
 from iserror.redact.speech import joined, quoted
 from iserror.redact.text import Safe, cut_short
-from iserror.support.causes import ARGS, CAUSE, CONTEXT, MAX_CHAIN, Group, members, text_of
+from iserror.support.causes import ARGS, CAUSE, CONTEXT, MAX_CHAIN, Group, members, notes, text_of
 from iserror.support.look import look, shield
 
 MIN_WORDS: Final = 12
@@ -85,7 +85,7 @@ def _foreign_words(exc: BaseException) -> list[str]:
             continue
         seen.add(id(link))
         waiting += (CAUSE(link), CONTEXT(link), *(members(link)[:MAX_CHAIN] if isinstance(link, Group) else ()))
-        said = (text_of(link), *ARGS(link), *look(vars, {}, link).values(), *getattr(link, "__notes__", ()))
+        said = (text_of(link), *ARGS(link), *look(vars, {}, link).values(), *notes(link, MAX_CHAIN))
         for value in said[:MAX_CHAIN]:
             for item in value.values() if isinstance(value, dict) else (value,):
                 if isinstance(item, bytes):

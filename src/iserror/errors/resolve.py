@@ -142,6 +142,8 @@ def _of_tool_failure(exc: ToolFailure, own: ErrorMap | None) -> Problem:
     problem, failure = look(lambda: (exc._problem, exc.failure), (None, None))
     if isinstance(problem, Problem):
         problem = _nested(problem, own)
+        if problem.exception is None and (exc._described or origin(exc)[0] is not None):
+            problem = replace(problem, exception=exc)  # it comes from another process
     if isinstance(problem, Problem) and failure is None:
         return problem
     if isinstance(problem, Problem) and isinstance(failure, Failure):

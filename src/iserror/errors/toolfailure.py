@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from iserror.errors.failure import Failure
 from iserror.errors.problem import Problem
@@ -45,6 +46,8 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
     failure: Failure | None = None
     """What the guard said that raised it; None for one that an author raised."""
     _problem: Problem | None = None
+    _described: list[dict[str, Any]] | None = None
+    """What it was raised for in another process, as the log describes an exception."""
     outcome: Outcome | None = None
     log_level = logging.WARNING
     """The level at which fastmcp logs its `FastMCPError` classes, which this becomes one of."""
@@ -104,10 +107,24 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        state = {key: value for key, value in self.__dict__.items() if key != "_problem"}
+        state = dict(self.__dict__)
+        problem = state.pop("_problem", None)
+        if isinstance(problem, Problem) and self.failure is not None:
+            # Another process gets what the failure means, and the original exception as the log describes it.
+            if problem.exception is not None:
+                state["_described"] = look(describe.by, None, problem.exception)
+            state["_problem"] = replace(problem, exception=None, meta=None, details=self.failure.details)
         # The class as its author wrote it: another process binds it to the hosts that it has loaded.
         written = next(cls for cls in type(self).__mro__ if "_bound_to" not in vars(cls))
         return _rebuild, (written, self.args, state)
+
+
+class _Describe:
+    by: Callable[[BaseException], list[dict[str, Any]]] = staticmethod(lambda _: [])
+
+
+describe: Final = _Describe()
+"""Describes an exception for a pickle. The log sets it."""
 
 
 # Logs and pickles name the class by its public address, wherever the module is.
@@ -141,3 +158,14 @@ def came_from(exc: BaseException) -> tuple[BaseException | None, str]:
     if isinstance(problem, Problem) and problem.exception is not None:
         return problem.exception, "cause"
     return origin(exc)
+
+
+def id_elsewhere(exc: BaseException) -> str | None:
+    """Return the request id under which a guard raised a `ToolFailure`; None for any other exception."""
+    failure = look(getattr, None, exc, "failure", None) if issubclass(type(exc), ToolFailure) else None
+    return failure.request_id if isinstance(failure, Failure) else None
+
+
+def described_elsewhere(exc: BaseException) -> object:
+    """Return what a `ToolFailure` was raised for in the process that it comes from, as the log describes that."""
+    return look(getattr, None, exc, "_described", None) if issubclass(type(exc), ToolFailure) else None

@@ -14,12 +14,13 @@ from iserror.errors.problem import Problem, ProtocolProblem, crash
 from iserror.errors.resolve import resolve
 from iserror.errors.returned import stated_problem, text_of_value
 from iserror.errors.sessions import side_of
-from iserror.layers.call import Call, current
+from iserror.layers.call import Call, current, still_open
 from iserror.layers.cancel import may_pass, must_pass
 from iserror.layers.lifecycle import Scope, fail
 from iserror.layers.options import Options
 from iserror.layers.protocol import protocol_exception
 from iserror.layers.report import log_cancelled, log_finished, log_returned_error, report_or_keep
+from iserror.logs.owner import unbind
 from iserror.logs.sink import tell_once
 from iserror.support.look import look, shield
 
@@ -44,15 +45,20 @@ class Run:
             name: The name of its tool, if it gets its own call.
         """
         outer, settings = current.get(), options.settings
+        orphaned = False
         if outer is not None:
             if outer.progress.closed:
-                outer = None
+                orphaned = outer.root.over
+                if orphaned:
+                    unbind(outer)
+                outer = still_open(outer)
             elif outer.progress.body is options.key:
                 outer.progress.body_begins(options if settings is not None else None)
                 return cls(outer, options, None)
         if settings is None:
             return None
         call = Call(settings, name, outer)
+        call.orphaned = orphaned
         call.progress.stands_alone(options)
         if outer is not None:
             outer.progress.touches()
