@@ -21,7 +21,7 @@ from iserror.errors.resolve import resolve
 from iserror.errors.returned import stated_problem
 from iserror.errors.toolfailure import ToolFailure
 from iserror.layers.call import Call, current
-from iserror.layers.cancel import may_pass, must_pass
+from iserror.layers.cancel import PENDING, cancelled_by_scope, endure, may_pass, must_pass
 from iserror.layers.lifecycle import Scope, fail
 from iserror.layers.report import log_finished, report, report_or_keep
 from iserror.layers.toolhost import Layer
@@ -55,6 +55,9 @@ async def guarded_run(layer: Layer, arguments: Mapping[str, Any], run: Callable[
                 result = await run()
                 if not call.progress.entered:
                     call.progress.touches()  # a class of the user's ran something else than the function
+                task = call.progress.served_by
+                if task is not None and getattr(task, PENDING, False) and not cancelled_by_scope():
+                    await endure(task)  # the tool asked to cancel its own task, and succeeded
                 problem = shield(_problem_in, None, layer, result)
                 if problem is None:
                     if scope is not None:
