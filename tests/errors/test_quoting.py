@@ -7,10 +7,12 @@ import html
 import json
 import pickle
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import _ExceptionWithTraceback  # type: ignore[attr-defined]
 from itertools import cycle
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -393,3 +395,140 @@ def test_what_is_made_of_a_safe_text_is_not() -> None:
 def test_without_other_exceptions() -> None:
     """A text with no exception behind it is its author's."""
     assert f"Say {ORDER}" == in_quotes(f"Say {ORDER}", ValueError())
+
+
+# --- values that are given -----------------------------------------------------------------------------------
+
+
+def said_by(make: Callable[[], ToolFailure], cause: BaseException | None = None) -> tuple[str, str | None]:
+    """Message and hint of a tool that raises this."""
+
+    @ToolErrors()
+    def tool() -> None:
+        raise make() from cause
+
+    with pytest.raises(ToolFailure) as raised:
+        tool()
+    assert raised.value.failure is not None
+    return raised.value.failure.message, raised.value.failure.hint
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (ValueError(ORDER), f'"{ORDER}"'),
+        (OSError(), "OSError"),
+        (ORDER, f'"{ORDER}"'),
+        ("do it", '"do it"'),
+        ("INV-42", "INV-42"),
+        (42, "42"),
+        (True, "true"),
+        (b"do it", '"do it"'),
+        (["a", "do it"], 'a, "do it"'),
+        ("{why} {{x}} {0.__class__}", '"{why} {{x}} {0.__class__}"'),
+        ('x" now', '"x\\" now"'),
+        ("a\nb\u200b", '"a b"'),
+        ("key gh" + "p_" + "a1B2" * 9, '"key [redacted:github_token]"'),
+        (Safe("/srv/inbox or so"), "/srv/inbox or so"),
+        ("word " * 1_000, f'"{"word " * 59}word…"'),
+    ],
+    ids=repr,
+)
+def test_given_values(value: object, shown: str) -> None:
+    """A value given beside the text stands in quotes by construction, in message and hint, also when unpickled."""
+
+    def make() -> ToolFailure:
+        return ToolFailure("SEARCH_FAILED", "search failed: {why}.", hint="See {why}.", values={"why": value})
+
+    assert said_by(make) == (f"search failed: {shown}.", f"See {shown}.")
+    assert said_by(lambda: pickle.loads(pickle.dumps(make()))) == (f"search failed: {shown}.", f"See {shown}.")
+    assert said_by(lambda: copy.copy(make())) == (f"search failed: {shown}.", f"See {shown}.")
+
+
+def test_an_open_finding_in_a_given_value() -> None:
+    """What opens a finding in one value takes nothing of what comes behind it, also in another process."""
+
+    def make() -> ToolFailure:
+        values = {"why": f'{ORDER} %22[SQL: "', "password": "x y z"}
+        return ToolFailure("SEARCH_FAILED", "failed: {why}, password={password} END.", values=values)
+
+    for made in (make, lambda: pickle.loads(pickle.dumps(make()))):
+        message, _ = said_by(made)
+        assert message.endswith(" END.")
+        assert "SYSTEM" not in outside_quotes(message)
+        assert "x y" not in message
+
+
+def test_an_empty_given_value() -> None:
+    """A value without a text goes with the punctuation around it; a text of nothing else is still a failure."""
+    assert said_by(lambda: ToolFailure("A_CODE", "failed: {why}.", hint="{why}", values={"why": ""})) == (
+        "failed.",
+        None,
+    )
+    assert said_by(lambda: ToolFailure("A_CODE", "{why}", values={"why": None})) == ("The tool failed.", None)
+
+
+def test_foreign_words_beside_given_values() -> None:
+    """What an author wrote around the values is looked at as any text is; the values stay as they are."""
+    exc = ValueError(ORDER)
+    failed = said_by(lambda: ToolFailure("A_CODE", f"{exc} or {{why}}!", values={"why": 'a "b" c'}), exc)
+    assert failed == (f'"{ORDER}" or "a \\"b\\" c"!', None)
+
+
+@pytest.mark.parametrize(
+    ("message", "hint", "values", "error"),
+    [
+        ("{who}", None, {"why": 1}, "message of A_CODE '{who}': 'who' is not in values, which has why"),
+        ("x", "{who}", {}, "hint of A_CODE '{who}': 'who' is not in values, which has no names"),
+        ("x", None, {"why": 1, "who": 2}, "values of A_CODE: neither message nor hint has who, why"),
+        ("{why.args}", None, {"why": 1}, "message of A_CODE '{why.args}': '{why.args}' is not a name in braces"),
+        ("{why!r}", None, {"why": 1}, "is not a name in braces"),
+        ("{}", None, {"why": 1}, "is not a name in braces"),
+        ("a } b {why}", None, {"why": 1}, "'}' is not a name in braces; write {{ and }} for braces"),
+        (" ", None, {}, "message must be a text"),
+    ],
+)
+def test_wrong_names(message: str, hint: str | None, values: dict[str, object], error: str) -> None:
+    """A name that is missing, or that no text uses, is an error that says which."""
+    with pytest.raises(ValueError, match=re.escape(error)):
+        ToolFailure("A_CODE", message, hint=hint, values=values)
+    with pytest.raises(TypeError, match="values of A_CODE must be a mapping"):
+        ToolFailure("A_CODE", "x", values=[("a", 1)])  # type: ignore[arg-type]
+
+
+def test_braces_without_values() -> None:
+    """Without values a text is no template."""
+    assert said_by(lambda: ToolFailure("A_CODE", "no {braces}")) == ("no {braces}", None)
+    assert said_by(lambda: ToolFailure("A_CODE", "no {{braces}}", values={})) == ("no {braces}", None)
+
+
+class Template:
+    """As `string.templatelib.Template` of Python 3.14 is."""
+
+    __module__ = "string.templatelib"
+
+    def __init__(self, strings: tuple[str, ...], *interpolations: tuple[object, str | None, str]) -> None:
+        self.strings = strings
+        self.interpolations = tuple(
+            SimpleNamespace(value=value, conversion=conversion, format_spec=spec)
+            for value, conversion, spec in interpolations
+        )
+
+
+def test_a_template_string() -> None:
+    """The values of a t-string are quoted; a t-string inside it is a part of it."""
+    exc = ValueError(ORDER)
+    inner = Template(("in ", ""), ("a b", None, ""))
+    text = Template(("{failed}: ", ", ", ", ", "."), (exc, None, ""), (inner, None, ""), ("x y", "r", ">7"))
+    assert said_by(lambda: ToolFailure("A_CODE", text)) == (f'{{failed}}: "{ORDER}", in "a b", "\'x y\'".', None)
+    assert said_by(lambda: ToolFailure("A_CODE", "{a}", hint=text, values={"a": 1}))[1] is not None
+    with pytest.raises(ValueError, match="message must be a text"):
+        ToolFailure("A_CODE", Template(("",)))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="t-strings came with Python 3.14")
+def test_a_real_template_string() -> None:
+    """The values of a t-string are quoted."""
+    made = eval('t"search failed: {exc} {3.14159:.2f}"', {"exc": ValueError(ORDER)})
+    assert said_by(lambda: ToolFailure("A_CODE", made)) == (f'search failed: "{ORDER}" 3.14', None)
+    assert said_by(lambda: pickle.loads(pickle.dumps(ToolFailure("A_CODE", made))))[0].endswith(" 3.14")

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-from iserror.redact.speech import joined, quoted
+from iserror.redact.speech import Filled, Shown, joined, quoted
 from iserror.redact.text import Safe, cut_short
 from iserror.support.causes import text_of
 from iserror.support.look import look, shield
@@ -51,17 +51,22 @@ def in_quotes(text: str, exc: BaseException) -> str:
         text: The author's text; a `Safe` stays as it is.
         exc: The exception that carries it.
     """
-    if isinstance(text, Safe):
+    if isinstance(text, Safe) and not isinstance(text, Filled):
         return text
-    text = str.__str__(text)
+    literals = text.parts if isinstance(text, Filled) else (str.__str__(text),)
     words = look(texts_behind, None, exc)
-    found = None if words is None else shield(_quote, None, text, words, text_of(exc))
-    return quoted(text, MAX_WORDS) if found is None else found
+    found = None if words is None else shield(_quoted_parts, None, literals, words, text_of(exc))
+    return quoted(text, MAX_WORDS) if found is None else joined(found)
 
 
-def _quote(text: str, words: list[str], whole: str) -> str:
-    if not words:
-        return text
+def _quoted_parts(parts: Iterable[str], words: list[str], whole: str) -> list[str]:
+    made: list[str] = []
+    for part in parts:
+        made += [part] if isinstance(part, Shown) or not words else _quote(part, words, whole)
+    return made
+
+
+def _quote(text: str, words: list[str], whole: str) -> list[str]:
     if len(text) > MAX_QUOTED:
         text = cut_short(text, MAX_QUOTED)
     parts: list[str] = []
@@ -79,7 +84,7 @@ def _quote(text: str, words: list[str], whole: str) -> str:
         end = stop
     # A quote that the author opened, or cut off, would turn the rest inside out.
     parts = [part.replace('"', "'") if i % 2 == 0 and part.count('"') % 2 else part for i, part in enumerate(parts)]
-    return joined((*parts, text[end:]))
+    return [*parts, text[end:]]
 
 
 def _widened(text: str, start: int, stop: int, words: list[str]) -> tuple[int, int]:
