@@ -74,6 +74,8 @@ class Problem:
     """The call whose idempotency key this one uses again; for the log."""
     level: Level = "warning"
     """The level of the log line, unless it is a crash: a crash is always an error."""
+    unsure: tuple[str, str | None] | None = None
+    """Message and hint where the outcome isn't `not_applied`, if the others suit that outcome alone."""
 
     def __post_init__(self) -> None:
         if self.category == _BY_CODE:
@@ -98,7 +100,13 @@ class Problem:
         """Return the problem without the claim that nothing was applied, unless its author declared just that."""
         if self.basis in ("stated", "entry") or self.claim != "not_applied":
             return self
-        return replace(self, outcome=None, basis="none")
+        return replace(self._worded_for("unknown"), outcome=None, basis="none")
+
+    def _worded_for(self, outcome: Outcome) -> Problem:
+        """Return the problem with words that claim no more than an outcome."""
+        if self.unsure is None or outcome == "not_applied":
+            return self
+        return replace(self, message=self.unsure[0], hint=self.unsure[1], unsure=None)
 
 
 def say(
@@ -133,6 +141,7 @@ def say(
         untouched=untouched,
         keyed=keyed,
     )
+    problem = problem._worded_for(verdict.outcome)
     words = safe_lines(problem.message) if problem.lines else ""
     failure = Failure(
         code=problem.code,

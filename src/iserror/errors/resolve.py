@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
+from iserror.errors.attempts import earlier, outside
 from iserror.errors.entry import Entry
 from iserror.errors.errormap import ErrorMap
 from iserror.errors.failure import Failure
@@ -105,10 +106,19 @@ def _along_the_chain(
                     inner = _of_session(exc) or inner
         if not isinstance(inner, Problem) or not (inner.mapped or inner.code in SESSION_CODES):
             continue
+        if inner.basis == "pack" and inner.claim == "not_applied" and _in_doubt(exc, maps):
+            inner = inner.unproven()
         if way == "meanwhile":
             return None, inner.code
         return replace(inner if way == "cause" else inner.unproven(), exception=exc), None
     return None, None
+
+
+def _in_doubt(exc: BaseException, maps: Sequence[ErrorMap]) -> bool:
+    """Return True if a pack's `not_applied` isn't proved: another request shows, or a failure that is uncertain."""
+    if earlier(exc):
+        return True
+    return any(entry.claim != "not_applied" for link in outside(exc) if (entry := _find(link, maps)) is not None)
 
 
 def _refusal(exc: BaseException) -> Problem:
@@ -190,6 +200,10 @@ def _stated(exc: ToolFailure) -> Problem:
 def _of_entry(entry: Entry, exc: BaseException) -> Problem:
     """Return the problem that an entry makes of this exception."""
     missing: list[Path] = []
+    unsure = None
+    if entry.packed and entry.claim == "not_applied":
+        other = entry.unproven()
+        unsure = other.message.render(exc, entry.safe), other.hint.render(exc, entry.safe) if other.hint else None
     return Problem(
         entry.code,
         entry.message.render(exc, entry.safe, missing),
@@ -202,6 +216,7 @@ def _of_entry(entry: Entry, exc: BaseException) -> Problem:
         exception=exc,
         basis=entry.basis,
         level=entry.level,
+        unsure=unsure,
         missing=missing if missing and not entry.packed else (),
     )
 
