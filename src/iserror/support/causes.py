@@ -59,7 +59,7 @@ def leaves(group: BaseException) -> Iterator[BaseException]:
         if id(exc) in seen:
             continue
         seen.add(id(exc))
-        if isinstance(exc, Group):
+        if issubclass(type(exc), Group):
             stack.extend(reversed(members(exc)))
         else:
             count += 1
