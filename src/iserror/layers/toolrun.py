@@ -53,6 +53,7 @@ async def guarded_run(layer: Layer, arguments: Mapping[str, Any], run: Callable[
             call.progress.tool_begins(layer, arguments)
             try:
                 result = await run()
+                call.progress.touches()  # a class's own `run` may do without the function that we know
                 problem = shield(_problem_in, None, layer, result)
                 if problem is None:
                     if scope is not None:
@@ -140,6 +141,7 @@ def _meaning(call: Call, layer: Layer, exc: BaseException) -> Problem | BaseExce
         return exc
     seconds = host.time_limit(exc, layer.tool)
     if seconds is not None:
+        progress.touches()  # whatever took so long
         return timeout(exc, seconds)
     # fastmcp's transformed tools run their parent as that is, so that nothing tells whether its bare function returned.
     converting = raised_below(exc, _CONVERSION)
