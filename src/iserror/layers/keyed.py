@@ -238,7 +238,7 @@ class _Layer:
         converts = call.progress.body is self.options.key and call.settings.returned_errors == "convert"
         problem = problem_in(call, result) if converts else stated_problem(result)
         if problem is not None:
-            return self._failed(ticket, problem)
+            return self._failed(ticket, problem.unproven())
         return ticket.finish(record.of_result(self.kind, result))
 
     def _raised(self, ticket: Ticket, exc: BaseException) -> Coroutine[Any, Any, None]:
