@@ -26,7 +26,7 @@ from iserror.layers.lifecycle import Scope, fail
 from iserror.layers.report import log_finished, report, report_or_keep
 from iserror.layers.toolhost import Layer
 from iserror.support.look import shield
-from iserror.support.sdk import raised_below, raised_by_sdk
+from iserror.support.sdk import is_proxied, raised_below, raised_by_sdk
 
 _BAD_OUTPUT: Final = (ValidationError, PydanticSerializationError)
 _CONVERSION: Final = "convert_result"
@@ -125,7 +125,8 @@ def _problem_in(layer: Layer, result: Any) -> Problem | None:
     """Return what is wrong with a result: it states an error itself, or doesn't fit the output schema."""
     problem = stated_problem(result)
     if problem is not None:
-        return problem
+        # A proxy does no more than to ask the other server; a class of the user's may.
+        return problem if is_proxied(layer.tool) else problem.unproven()
     bad = layer.host.check_output(layer.tool, result)
     return invalid_output(bad) if bad is not None else None
 

@@ -198,7 +198,8 @@ def _outside_the_tool(
     progress = call.progress
     exc = progress.missing or progress.escaped or ended
     if exc is None:
-        return problem_of_result(*(error or ([], None)))
+        stated = problem_of_result(*(error or ([], None)))
+        return stated.unproven() if progress.touched else stated
     if host.is_unknown_tool(exc):
         return _unknown_tool(call, exc)
     if progress.escaped is None and (validated_by_host(exc) or (protocol_error_data(exc) and raised_by_sdk(exc))):
