@@ -136,16 +136,16 @@ def test_a_server_that_hangs_in_every_tool(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_calls_of_several_tools_at_a_time() -> None:
-    """Over stdio eight tools are called at a time, no more: this server answers only once so many calls are open."""
+    """Over stdio sixteen tools are called at a time, no more: this server answers only once so many calls are open."""
     done = audit.check(parse(None, [sys.executable, BAD, "crowd"]), CheckOptions(timeout=20))
-    assert (done.found, len(done.probed), done.broken) == ({}, 16, 0)
+    assert (done.found, len(done.probed), done.broken) == ({}, 32, 0)
 
 
 def test_which_of_several_tools_ended_the_server() -> None:
     """A server that ends while several calls are open is checked one by one: only the tool that ends it is found."""
     done = audit.check(parse(None, [sys.executable, BAD, "one_dies"]), CheckOptions(timeout=20))
     assert {key[:2] for key in done.found} == {("session.died", "do3")}
-    assert len(done.probed) == 16
+    assert len(done.probed) == 32
     assert done.skipped == {"more arguments, since the server stopped answering while it was called": ["do3"]}
 
 

@@ -83,7 +83,7 @@ def tools(message: dict[str, Any]) -> None:
         listed = [{"name": f"odd{i}", "inputSchema": schema} for i, schema in enumerate(ODD)]
         answer(message, result={"tools": [TOOL, *listed]})
     elif MODE in ("stuck", "crowd", "one_dies"):
-        listed = [{**TOOL, "name": f"do{i}", "annotations": {"readOnlyHint": True}} for i in range(16)]
+        listed = [{**TOOL, "name": f"do{i}", "annotations": {"readOnlyHint": True}} for i in range(32)]
         answer(message, result={"tools": listed})
     elif MODE in DESCRIPTIONS:
         answer(message, result={"tools": [{**TOOL, "description": DESCRIPTIONS[MODE]}]})
@@ -114,14 +114,14 @@ def call(message: dict[str, Any], version: str) -> None:
         time.sleep(600)
     elif MODE == "crowd" and params["name"].startswith("do"):
         OPEN.append((message, version))
-        while len(OPEN) == 8:
+        while len(OPEN) == 16:
             select.select([sys.stdin], [], [], 0.2)
-            if len(OPEN) == 8 and not select.select([sys.stdin], [], [], 0)[0]:
+            if not select.select([sys.stdin], [], [], 0)[0]:
                 for held in OPEN:
                     refuse(*held)
                 OPEN.clear()
             else:
-                os._exit(9)  # more than eight calls are open
+                os._exit(9)  # more than sixteen calls are open
     elif MODE == "one_dies" and params["name"].startswith("do"):
         if params["name"] == "do3":
             os._exit(3)

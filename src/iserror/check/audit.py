@@ -27,7 +27,7 @@ from iserror.support.jsonrpc import STATELESS_REVISION
 MAX_BROKEN: Final = 10
 """How many connections may break. A server that hangs in every tool would take hours."""
 
-TOGETHER: Final = 8
+TOGETHER: Final = 16
 """How many tools are called at the same time, over stdio: most of a call is the server's waiting for something."""
 
 Plan: TypeAlias = Callable[[Session, CheckOptions, Audit], Awaitable[list[Step]]]

@@ -285,7 +285,7 @@ class Step:
     place: str = ""
     """Which of the tools it is, to show: `tool 7 of 258`."""
     is_shared: bool = False
-    """Whether it may run together with other such steps, each in calls of its own."""
+    """Whether it may run together with other such steps, each in separate calls."""
 
     @property
     def shown(self) -> str:

@@ -18,7 +18,8 @@ from iserror.logs.record import printable
 HELP: Final = "audit an MCP server's errors"
 DESCRIPTION: Final = (
     "Audit any MCP server: which channel its errors take, what they leak, what its tools answer. "
-    "By itself it calls only tools that are annotated readOnlyHint, with arguments that their schemas forbid."
+    "By itself it calls only tools that are annotated readOnlyHint, with arguments that their schemas forbid. "
+    "In memory it tries every tool, and none runs."
 )
 
 _QUIET_SECONDS: Final = 10
@@ -36,7 +37,8 @@ def add_options(check: argparse.ArgumentParser) -> None:
         metavar="TOOL",
         action="append",
         default=[],
-        help="call this tool with arguments that its schema forbids, as if it were annotated readOnlyHint; "
+        help="call this tool with arguments that its schema forbids, even if it isn't annotated readOnlyHint or can't be "
+        "replaced in memory; "
         "a server that doesn't validate them runs the tool",
     )
     check.add_argument(

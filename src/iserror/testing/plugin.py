@@ -65,14 +65,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("iserror_calls", "tools that the checks call, as TOOL={JSON arguments}", type="linelist", default=[])
     parser.addini(
         "iserror_probe",
-        "tools that get arguments which their schemas forbid, besides those annotated readOnlyHint; a server that "
+        "tools whose bodies can't be replaced, to send arguments that their schemas forbid; a server that "
         "doesn't validate arguments runs them",
         type="linelist",
         default=[],
     )
     parser.addini(
         "iserror_probe_all",
-        "send every tool such arguments; a server that doesn't validate arguments runs its tools",
+        "send all such tools bad arguments; a server that doesn't validate arguments runs its tools",
         type="bool",
         default=False,
     )

@@ -2,8 +2,8 @@
 
 No body that writes may run. A server that doesn't validate arguments runs the tool, and its answer doesn't show it: the
 refusal of a service behind the tool looks like the refusal of a validator. So bad arguments go only to tools annotated
-`readOnlyHint: true`, and to tools that the user names. Of a server in memory every tool gets them, since stand-ins
-replace the bodies.
+`readOnlyHint: true`, and to tools that the user names. In memory every tool gets them, since stand-ins replace the
+bodies.
 
 Even then, a call is sent only if every host refuses it. No host turns an object into a scalar, or anything but an
 object into one, and a call without a required argument always fails. Arguments that some host accepts aren't sent: a
