@@ -195,7 +195,7 @@ def long_chain() -> BaseException:
 def test_what_is_read_of_a_failure_in_all(make: Callable[[], BaseException], looked_at: list[int]) -> None:
     """However many texts a failure has, only so many characters are read; each message has its beginning."""
     links = list(every_link(describe(make())))
-    assert sum(looked_at) <= MAX_CHARS + MAX_NOTE_CHARS + len(links) * 2 * 60
+    assert sum(looked_at) <= MAX_CHARS + MAX_NOTE_CHARS + len(links) * 3 * 60
     assert sum(len(link.notes) for link in links) <= MAX_ALL_NOTES + len(links)
     assert all(link.message[:1] in "0123456789a" for link in links)
     assert max(len(link.message) for link in links) > 2_000

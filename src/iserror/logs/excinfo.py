@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from iserror.errors.toolfailure import came_from, described_elsewhere
 from iserror.errors.toolfailure import describe as describe_for_pickles
 from iserror.logs.frames import Chain, Frame, Link, read, to_json
-from iserror.logs.redaction import MAX_TEXT, LogText, log_text
+from iserror.logs.redaction import MAX_TEXT, LogText, log_text, looked_at
 from iserror.redact import Redactor, current_redaction
 from iserror.redact.rule import Profile
 from iserror.support.causes import MAX_CHAIN, TRACEBACK, Group, members, notes, text_of
@@ -109,7 +109,7 @@ class _Walk:
             tail: Whether its end says more than its middle.
         """
         limit = min(MAX_TEXT, max(self.chars // 4, _LEAST))
-        self.chars -= min(len(said), 2 * limit)
+        self.chars -= looked_at(len(said), limit)
         start = said.find("\n", len(said) - limit * 3 // 4) if tail and len(said) > limit else -1
         if start < 0:
             return log_text(said, limit)
@@ -123,7 +123,7 @@ class _Walk:
             limit = min(MAX_TEXT, self.note_chars // 2)
             if limit < _LEAST:
                 break
-            self.note_chars -= min(len(note), 2 * limit)
+            self.note_chars -= looked_at(len(note), limit)
             shown.append(log_text(note, limit))
         return shown if len(shown) == len(found) else [*shown, f"[{len(found) - len(shown)} notes left out]"]
 

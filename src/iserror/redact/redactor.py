@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from iserror.redact import assignments, commands, formats, headers, hosts, messages, paths, personal, sql, traces
 from iserror.redact.names import counts, grade_of
 from iserror.redact.rule import FAILED, MARK, START, Profile, Rule, regex, replace_all
-from iserror.redact.text import bounded, cut_short
+from iserror.redact.text import CAP, MARGIN, bounded, cut_short
 
 _SHORT = 8_192
 """Length of a text up to which the rules run several times."""
@@ -179,7 +179,9 @@ class Redactor:
     def redact_text(self, text: str, *, profile: Profile = "model", pii: bool = False) -> str:
         """Return `text` with each finding replaced by `[redacted:KIND]`. See `iserror.redact_text`."""
         try:
-            text = bounded(str.__str__(text))
+            whole = str.__str__(text)
+            text = bounded(whole)
+            was_cut = len(whole) > CAP and text.endswith(" …")
             # A marker ends with a bracket where a letter may have stood, so another rule can match beside it.
             # The rules run over a short text until nothing changes. For a long text that would take too long.
             for _ in range(_PASSES):
@@ -189,7 +191,7 @@ class Redactor:
                         text = replace_all(text, rule)
                 if text == before or len(before) > _SHORT:
                     break
-            return bounded(text)
+            return bounded(cut_short(text, len(text) - MARGIN) if was_cut and len(text) > MARGIN else text)
         except KeyboardInterrupt:
             raise
         except BaseException:  # a rule of the user's may raise anything
