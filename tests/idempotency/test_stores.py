@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, SecretStr
 
 from iserror import ToolErrors, ToolFailure
 from iserror.idempotency import Idempotency, IdempotencyStore, MemoryStore, RedisStore, record, scope
+from iserror.idempotency.memory import OVERHEAD
 from tests.helpers.clock import Clock
 from tests.servers.redis_server import RedisServer
 
@@ -159,30 +160,135 @@ async def test_memory_forgets_behind_a_key_in_progress(clock: Clock) -> None:
     assert (await store.claim("k", B, b"", 10)).state == "claimed"
 
 
-async def test_memory_forgets_the_oldest_finished() -> None:
-    """At its limit of entries the store drops the oldest finished key, never one in progress, else refuses."""
-    store = MemoryStore(max_entries=3)
-    for key in "abc":
-        await store.claim(key, A, b"", 10)
-    with pytest.raises(RuntimeError, match="full of calls in progress"):
-        await store.claim("d", A, b"", 10)
-    await store.finish("b", A, b"")
-    await store.finish("c", A, b"")
-    assert (await store.claim("d", A, b"", 10)).state == "claimed"
-    assert (await store.claim("a", B, b"", 10)).state == "in_progress"
-    assert (await store.claim("c", B, b"", 10)).state == "done"
+def key_of(caller: str, number: int) -> str:
+    """A key of a caller, in the form that stores get."""
+    return scope.digest(caller)[:16] + scope.digest(number)[16:]
+
+
+async def fill(store: MemoryStore, caller: str, count: int, record: bytes = b"") -> None:
+    for number in range(count):
+        await store.claim(key_of(caller, number), A, b"", 10)
+        await store.finish(key_of(caller, number), A, record)
+
+
+async def states(store: MemoryStore, caller: str, count: int) -> list[str]:
+    """What a claim would find, without claiming."""
+    held = [store._held.get(key_of(caller, number)) for number in range(count)]
+    return ["free" if h is None else "done" if h.lease_ends is None else "in_progress" for h in held]
+
+
+async def test_memory_forgets_the_callers_oldest_finished() -> None:
+    """At its limit of entries a caller loses its oldest finished key, never one in progress, else it is refused."""
+    store = MemoryStore(max_entries_per_caller=3)
+    for number in range(3):
+        await store.claim(key_of("me", number), A, b"", 10)
+    with pytest.raises(RuntimeError, match="no room for another idempotency key"):
+        await store.claim(key_of("me", 3), A, b"", 10)
+    await store.finish(key_of("me", 1), A, b"")
+    await store.finish(key_of("me", 2), A, b"")
+    assert (await store.claim(key_of("me", 3), A, b"", 10)).state == "claimed"
+    assert await states(store, "me", 4) == ["in_progress", "free", "done", "in_progress"]
+
+
+async def test_a_caller_takes_nothing_from_another() -> None:
+    """However many keys and bytes a caller uses, another one's stay, and the whole stays within its limits."""
+    store = MemoryStore(max_entries=100, max_bytes=100_000, max_entries_per_caller=10, max_bytes_per_caller=20_000)
+    await fill(store, "victim", 3)
+    await fill(store, "many", 1_000)
+    assert await states(store, "victim", 3) == ["done"] * 3
+    assert len(store._held) == 3 + 10
+    await fill(store, "large", 30, b"x" * 4_000)
+    assert await states(store, "victim", 3) == ["done"] * 3
+    assert len(store._held) == 3 + 10 + 4
+    assert (
+        store._size == sum(held.size for held in store._held.values()) == sum(c.size for c in store._callers.values())
+    )
+    assert store._size <= store.max_bytes
+
+
+@pytest.mark.parametrize("limits", [{"max_entries": 10}, {"max_bytes": 10 * OVERHEAD}])
+async def test_a_full_memory_refuses(limits: dict[str, int], clock: Clock) -> None:
+    """If all callers together fill the store, new keys are refused, also where own keys could go; none is lost."""
+    store = MemoryStore(max_age=60, **limits)
+    await fill(store, "victim", 3)
+    for caller in range(7):
+        await fill(store, str(caller), 1)
+    with pytest.raises(RuntimeError, match="full of other callers' keys"):
+        await store.claim(key_of("new", 0), A, b"", 10)
+    with pytest.raises(RuntimeError, match="full of other callers' keys"):
+        await store.claim(key_of("victim", 3), A, b"", 10)
+    assert await states(store, "victim", 4) == ["done"] * 3 + ["free"]
+    assert len(store._held) == 10
+    clock.forward(61)
+    assert (await store.claim(key_of("new", 0), A, b"", 10)).state == "claimed"
+    assert len(store._callers) == 1
+
+
+async def test_a_call_ends_in_a_full_memory() -> None:
+    """A call that has begun is renewed and finished though the store is full; a record without room leaves its key."""
+    store = MemoryStore(max_entries=2, max_bytes=3 * OVERHEAD)
+    await store.claim(key_of("me", 0), A, b"begun", 10)
+    await fill(store, "other", 1, b"x" * (OVERHEAD - 5))
+    await store.renew(key_of("me", 0), A, 20)
+    with pytest.raises(RuntimeError, match="full"):
+        await store.finish(key_of("me", 0), A, b"x" * 10)
+    assert await states(store, "me", 1) == ["in_progress"]
+    await store.finish(key_of("me", 0), A, b"short")
+    assert await states(store, "me", 1) == ["done"]
 
 
 async def test_memory_is_bounded_in_bytes() -> None:
-    """At its limit of bytes the oldest finished records go; what alone is too large is refused."""
-    store = MemoryStore(max_bytes=100)
-    for key in "abc":
-        await store.claim(key, A, b"", 10)
-        await store.finish(key, A, b"x" * 40)
-    assert [(await store.claim(key, B, b"", 10)).state for key in "bc"] == ["done", "done"]
-    assert (await store.claim("a", B, b"", 10)).state == "claimed"
+    """At its limit of bytes a caller's oldest finished records go; what alone is too large is refused."""
+    store = MemoryStore(max_bytes_per_caller=2 * OVERHEAD + 100)
+    await fill(store, "me", 3, b"x" * 40)
+    assert await states(store, "me", 3) == ["free", "done", "done"]
+    await store.claim(key_of("me", 0), B, b"", 10)
     with pytest.raises(RuntimeError):
-        await store.finish("a", B, b"x" * 101)
+        await store.finish(key_of("me", 0), B, b"x" * (OVERHEAD + 101))
+
+
+@pytest.mark.parametrize("kind", ["memory", "redis"])
+def test_one_tenant_evicts_nothing_of_another(kind: str, request: pytest.FixtureRequest) -> None:
+    """However many keys somebody else uses, the repeat of a write doesn't run again."""
+    store: IdempotencyStore = MemoryStore(max_entries_per_caller=20)
+    if kind == "redis":
+        store = RedisStore(request.getfixturevalue("redis").url, prefix="tenants:")
+    who = ["victim"]
+    effects: list[str] = []
+    guard = ToolErrors(idempotency=Idempotency(store, subject=lambda: who[0]))
+
+    @guard(idempotency_key="key")
+    async def pay(amount: int, key: str | None = None) -> str:
+        effects.append(who[0])
+        return "paid"
+
+    @guard(idempotency_key="key")
+    async def note(text: str, key: str | None = None) -> str:
+        return "noted"
+
+    async def calls() -> None:
+        await pay(100, key="invoice-7")
+        who[0] = "somebody else"
+        for number in range(200):
+            await note("x", key=f"k{number}")
+        who[0] = "victim"
+        assert await pay(100, key="invoice-7") == "paid"
+        if isinstance(store, RedisStore):
+            await store.aclose()
+
+    asyncio.run(calls())
+    assert effects == ["victim"]
+
+
+def test_the_caller_begins_the_key() -> None:
+    """Keys of one caller begin alike, whichever the tool, and those of another caller don't."""
+    settings = [Idempotency(subject=lambda name=name: name) for name in ("me", "you")]  # type: ignore[misc]
+    mine, yours = (
+        {scope.scoped(s, "server", None, (tool,), key)[:16] for tool in ("a", "b") for key in ("k", "l")}
+        for s in settings
+    )
+    assert len(mine) == len(yours) == 1
+    assert mine != yours
 
 
 def test_memory_in_threads_and_loops() -> None:
@@ -202,7 +308,9 @@ def test_memory_in_threads_and_loops() -> None:
     assert sorted(won) == list(range(200))
 
 
-@pytest.mark.parametrize("limits", [{"max_entries": 0}, {"max_bytes": -1}, {"max_age": 0}, {"max_age": True}])
+@pytest.mark.parametrize(
+    "limits", [{"max_entries": 0}, {"max_bytes": -1}, {"max_age": 0}, {"max_age": True}, {"max_bytes_per_caller": 0}]
+)
 def test_wrong_limits_of_memory(limits: dict[str, Any]) -> None:
     """A limit of no sense is refused."""
     with pytest.raises(ValueError, match="is not valid"):

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from iserror.idempotency.settings import Idempotency
+from iserror.idempotency.store import CALLER_DIGITS
 from iserror.support.look import look
 from iserror.support.sdk import UNKNOWN_REQUEST, access_token, injected_names, is_injection, request_here, stable_name
 
@@ -45,7 +46,7 @@ def digest(*parts: object) -> str:
 
 
 def scoped(settings: Idempotency, server: str, request: object, tool: tuple[str, ...], key: str) -> str:
-    """Return the key under which the store keeps it: a hash of server, tool, caller and key.
+    """Return the key under which the store keeps it: a hash of the caller, and one of server, tool, caller and key.
 
     Args:
         settings: Where keys are kept, and who says whose they are.
@@ -67,7 +68,9 @@ def scoped(settings: Idempotency, server: str, request: object, tool: tuple[str,
             )
     elif not all(isinstance(part, str) for part in who):
         raise TypeError("the subject= of Idempotency must return a text or None")
-    return digest("iserror/1", stable_name(server), tool, who, key)
+    # A store may limit what one caller keeps, whichever tools it calls.
+    whose = digest("iserror/1/caller", who)[:CALLER_DIGITS]
+    return whose + digest("iserror/1", stable_name(server), tool, who, key)[CALLER_DIGITS:]
 
 
 def caller(request: object) -> list[str | None]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
+
+CALLER_DIGITS: Final = 16
+"""The first digits of a key. They are the same for all keys of one caller, and differ between callers."""
 
 State: TypeAlias = Literal["claimed", "in_progress", "lost", "done"]
 
@@ -37,7 +40,8 @@ class IdempotencyStore(Protocol):
         A key that is in progress for the same owner is its own again: the answer to its claim was lost.
 
         Args:
-            key: 64 hex digits.
+            key: 64 hex digits. The first 16 are the same for all keys of one caller, so that a store can limit what
+                each may keep.
             owner: Token of this call, 32 hex digits.
             record: What to keep with the key until the call finishes.
             lease: Seconds until the key counts as lost, if it is not renewed.

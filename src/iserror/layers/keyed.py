@@ -280,7 +280,7 @@ def _refusal(ticket: Ticket, found: Entry | Exception | None) -> Problem:
     if not isinstance(found, Entry):
         return Problem(
             "IDEMPOTENCY_STORE_UNAVAILABLE",
-            Safe("The store of idempotency keys could not be reached, so the tool was not run."),
+            Safe("The store of idempotency keys did not take the key, so the tool was not run."),
             exception=found,
             outcome="not_applied",
             can_help=True,
