@@ -144,7 +144,8 @@ def _carried(link: Any) -> bool:
     if top == "tenacity":
         return int(link.last_attempt.attempt_number) > 1
     if top == "elastic_transport":
-        return any(not unsent(error) for error in getattr(link, "errors", ()))
+        before = (error for error in getattr(link, "errors", ()) if type(error).__module__.startswith(top))
+        return not all(map(unsent, before))
     answers = getattr(getattr(link, "response", None), "history", None) or getattr(link, "history", None) or ()
     return any(map(answered, answers)) if isinstance(answers, (list, tuple)) else False
 

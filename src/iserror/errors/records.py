@@ -27,7 +27,8 @@ def links_of(exc: Any) -> Iterator[BaseException]:
 
     A suppressed context counts: what was being handled has been, whoever hides it.
     """
-    waiting, seen = [exc], set()
+    seen: set[int] = set()
+    waiting = [exc]
     while waiting and len(seen) <= MAX_LINKS:
         link = waiting.pop(0)
         if not isinstance(link, BaseException) or id(link) in seen:
@@ -308,21 +309,21 @@ def _of_botocore(exc: Any, witnessed: set[str]) -> bool:
 def _of_slack(exc: Any, witnessed: set[str]) -> bool:
     if getattr(exc, "response", None) is None:
         return False
-    return _setting(exc, "retry_handlers") != []
+    return bool(_setting(exc, "retry_handlers"))
 
 
 def _of_stripe(exc: Any, witnessed: set[str]) -> bool:
     if exc.http_status is None:
         return False
     most = getattr(_setting(exc, "_options"), "max_network_retries", None)
-    return (sys.modules["stripe"].max_network_retries if most is None else most) != 0
+    return bool((sys.modules["stripe"].max_network_retries if most is None else most) != 0)
 
 
 def _of_github(exc: Any, witnessed: set[str]) -> bool:
     if getattr(exc, "status", None) is None or "urllib3" in witnessed:
         return False  # within urllib3, its own record counts
     retry = _setting(exc, "_Requester__retry")
-    return retry is not None and retry != 0
+    return retry is not None and bool(retry != 0)
 
 
 def _of_kubernetes(exc: Any, witnessed: set[str]) -> bool:
@@ -331,12 +332,11 @@ def _of_kubernetes(exc: Any, witnessed: set[str]) -> bool:
     for link in links_of(exc):
         for frame in frames(link):
             answer = frame.f_locals.get("response_data")
-            found = getattr(answer, "response", None)
+            found: Any = getattr(answer, "response", None)
             if hasattr(found, "retries"):
                 return _history(found.retries)
             if hasattr(found, "method"):  # aiohttp's
-                options = _setting(link, "rest_client")._effective_retry_options
-                return options is not None or str(found.method).upper() in _REPEATED
+                return str(found.method).upper() in _REPEATED
     raise LookupError("no record")
 
 
@@ -378,7 +378,7 @@ def _of_grpc(exc: Any, witnessed: set[str]) -> bool:
 def _of_githubkit(exc: Any, witnessed: set[str]) -> bool:
     if not hasattr(exc, "response") or "githubkit" in witnessed:
         return False
-    return _setting(exc, "config").auto_retry is not None
+    return bool(_setting(exc, "config").auto_retry is not None)
 
 
 def _of_opensearch(exc: Any, witnessed: set[str]) -> bool:

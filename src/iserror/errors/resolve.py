@@ -106,19 +106,20 @@ def _along_the_chain(
                     inner = _of_session(exc) or inner
         if not isinstance(inner, Problem) or not (inner.mapped or inner.code in SESSION_CODES):
             continue
-        if inner.basis == "pack" and inner.claim == "not_applied" and _in_doubt(exc, maps):
-            inner = inner.unproven()
         if way == "meanwhile":
             return None, inner.code
+        inner = _proved(inner, exc, maps)
         return replace(inner if way == "cause" else inner.unproven(), exception=exc), None
     return None, None
 
 
-def _in_doubt(exc: BaseException, maps: Sequence[ErrorMap]) -> bool:
-    """Return True if a pack's `not_applied` isn't proved: another request shows, or a failure that is uncertain."""
-    if earlier(exc):
-        return True
-    return any(entry.claim != "not_applied" for link in outside(exc) if (entry := _find(link, maps)) is not None)
+def _proved(problem: Problem, exc: BaseException, maps: Sequence[ErrorMap]) -> Problem:
+    """Return the problem without a pack's `not_applied` if another request shows, or a failure that is uncertain."""
+    if problem.basis != "pack" or problem.claim != "not_applied":
+        return problem
+    entries = (_find(link, maps) for link in outside(exc))
+    doubt = earlier(exc) or any(entry is not None and entry.claim != "not_applied" for entry in entries)
+    return problem.unproven() if doubt else problem
 
 
 def _refusal(exc: BaseException) -> Problem:
@@ -281,11 +282,12 @@ def _resolve_group(group: BaseException, maps: Sequence[ErrorMap]) -> Problem:
     """
     entry = _find(group, maps)
     if entry is not None and not _is_catch_all(maps, entry):
-        return _of_entry(entry, group)
+        return _proved(_of_entry(entry, group), group, maps)
     found = list(leaves(group))
     if not found:
         return crash(group)
     problems = [p if isinstance(p, Problem) else crash(leaf) for leaf in found for p in (_resolve(leaf, maps),)]
     worst = min(problems, key=lambda p: (not p.is_crash, p.can_help, _CERTAINTY[p.claim]))
     # The others may have taken effect.
-    return replace(worst if len(found) == 1 and worst.basis == "pack" else worst.unproven(), exception=group)
+    alone = len(found) == 1 and worst.basis == "pack"
+    return replace(_proved(worst, group, maps) if alone else worst.unproven(), exception=group)
