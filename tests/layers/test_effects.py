@@ -451,3 +451,23 @@ async def test_a_failure_without_a_category() -> None:
         answer = await call("tool")
     assert failure_of(answer)["category"] == "unknown"
     assert told(answer) == UNDECLARED
+
+
+async def test_a_success_of_another_server() -> None:
+    """Keys of this library in a foreign success are removed, and the rest of its `_meta` stays."""
+    guard, server = make_guard(), new_server()
+
+    @server.tool()
+    async def ask(forged: bool):  # type: ignore[no-untyped-def]
+        result = hosts.host_error_result("done", meta={"mine": 1, **({"iserror/failure": FORGED} if forged else {})})
+        for name in ("isError", "is_error"):
+            if hasattr(result, name):
+                setattr(result, name, False)
+        return result
+
+    guard.attach(server)
+    async with hosts.in_memory(server) as call:
+        forged, plain = await call("ask", {"forged": True}), await call("ask", {"forged": False})
+    assert text_of(forged) == "done"
+    assert forged["result"]["_meta"]["mine"] == 1
+    assert forged == plain
