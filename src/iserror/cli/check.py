@@ -37,8 +37,8 @@ def add_options(check: argparse.ArgumentParser) -> None:
         metavar="TOOL",
         action="append",
         default=[],
-        help="call this tool with arguments that its schema forbids, even if it isn't annotated readOnlyHint or can't be "
-        "replaced in memory; "
+        help="call this tool with arguments that its schema forbids, even if it isn't annotated "
+        "readOnlyHint or can't be replaced in memory; "
         "a server that doesn't validate them runs the tool",
     )
     check.add_argument(

@@ -173,7 +173,7 @@ def broken(schema: Mapping[str, Any], canary: str) -> Iterator[tuple[str, dict[s
             continue
         beside = {} if required - {name} else dict([also] if also else [])
         for how, value in _out_of_range(kind, canary, number):
-            if seen == (seen := seen | {how}):
+            if seen == (seen := seen | {"range" if isinstance(value, int) else how}):
                 continue
             mark = str(abs(value)) if isinstance(value, int) else canary
             yield f"{name} {how}", {**beside, name: value}, mark
