@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import logging
 import multiprocessing
@@ -512,15 +513,16 @@ WAYS = {"executor": _in_pool, "pool": _in_old_pool, "fork": _in_child}
 @pytest.mark.anyio
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize(
-    ("way", "method"), [("executor", "fork"), ("pool", "fork"), ("fork", ""), ("executor", "spawn")]
+    ("way", "method", "work"),
+    [
+        *itertools.product(["executor", "pool", "fork"], ["fork"], [workers.divide, workers.refuse, workers.bare]),
+        ("executor", "spawn", workers.divide),  # it takes a second
+    ],
 )
-@pytest.mark.parametrize("work", [workers.divide, workers.refuse, workers.bare])
 async def test_a_failure_in_another_process(
     work: Any, way: str, method: str, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is logged there under an id of its own, and with the call that it ends: the whole chain, and that id."""
-    if method == "spawn" and work is not workers.divide:
-        pytest.skip("a process that is spawned takes a second, and one will do")
     monkeypatch.setenv("ISERROR_LOG", str(lines.folder))
     server = hosts.new_server()
     ToolErrors().attach(server)

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 from iserror.redact import redact, redact_text
-from iserror.redact.rule import Profile
-from iserror.redact.text import CAP, MARGIN, Safe, clean, clean_line, cut_short
+from iserror.redact.rule import MARKER, Profile, regex
+from iserror.redact.text import MARGIN, Safe, bounded, clean, clean_line, cut_short
 from iserror.support.look import look
 
 Scalar: TypeAlias = str | int | float | bool | None
@@ -37,13 +37,18 @@ def _redacted(text: str, limit: int, profile: Profile = "model") -> str:
     Redaction and clearing of white space make a text shorter. What is shown must not reach the end of the part that was
     read: there may be the head of a credential, or one that is known by what comes after it.
     """
-    size = limit * 8
-    while len(text) > size < CAP:
+    if len(text) > limit * 8:
+        text = bounded(text)
+    for size in (limit * 8, limit * 32):
+        if len(text) <= size:
+            return redact_text(text, profile=profile)
         safe = redact_text(cut_short(text, size), profile=profile)
         if len(" ".join(safe.split())) >= limit + MARGIN:
             return safe
-        size *= 4
-    return redact_text(text, profile=profile)
+    marker = regex(MARKER).match(safe)
+    if marker is not None and marker.end() > len(safe) - MARGIN:
+        return f"{marker[0]} …"
+    return cut_short(safe, max(len(safe) - MARGIN, 2))
 
 
 def safe_line(text: str, limit: int = MAX_MESSAGE, *, empty: str = "The tool failed.") -> str:
