@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from iserror import ErrorMap, ToolErrors
+from iserror.testing import assert_tool_error
 from tests import scenarios
 from tests.conftest import Lines
 from tests.helpers import hosts
@@ -259,3 +262,83 @@ async def test_rate_limiting() -> None:
     error = {"code": -32000, "message": message, "data": {"iserror/request_id": "<id>"}}
     assert {"error": error} == answers[-1]
     assert counting.runs == len([answer for answer in answers if "result" in answer]) < 7
+
+
+# --- middleware that repeats, and refusals in a body -----------------------------------------------------------
+
+
+class Busy(ConnectionError):
+    pass
+
+
+@pytest.mark.parametrize(("effect", "ran"), [("read", 3), (None, 3), ("write", 1)])
+@pytest.mark.parametrize("raised", [Busy, ConnectionRefusedError])
+async def test_retry_middleware(raised: type[Exception], effect: Any, ran: int) -> None:
+    """fastmcp's `RetryMiddleware` matches what a failure was raised for, and never runs a declared write again."""
+    errors = ErrorMap()
+    errors.add(Busy, code="BACKEND_BUSY", category="unavailable", message="The backend is busy.", retryable=True)
+    guard, server, runs = ToolErrors(errors), hosts.new_server(), []
+    guard.attach(server)
+    server.add_middleware(RetryMiddleware(max_retries=3, base_delay=0.001))
+
+    @server.tool()
+    @guard(effect=effect)
+    async def fetch() -> str:
+        runs.append(1)
+        if len(runs) < 3:
+            raise raised("connection refused by 10.0.0.9")
+        return "done"
+
+    async with hosts.in_memory(server) as call:
+        answer = await call("fetch")
+    assert len(runs) == ran
+    assert answer["result"].get("isError", False) is (ran == 1)
+    assert "10.0.0.9" not in json.dumps(answer)
+
+
+async def test_no_cause_outside_of_the_middleware() -> None:
+    """What a failure was raised for is its cause for middleware only: the host would log and trace it."""
+    seen: list[BaseException] = []
+
+    class Look(Middleware):
+        async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+            try:
+                return await call_next(context)
+            except Exception as exc:
+                assert isinstance(exc.__cause__, KeyError)
+                seen.append(exc)
+                raise
+
+    guard, server = ToolErrors(), hosts.new_server()
+    guard.attach(server)
+    server.add_middleware(Look())
+
+    @server.tool()
+    def fetch() -> str:
+        raise KeyError("secret")
+
+    async with hosts.in_memory(server) as call:
+        assert_tool_error(await call("fetch"), code="INTERNAL_ERROR")
+    assert [exc.__cause__ for exc in seen] == [None]
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("NotFoundError", "TOOL_ERROR"), ("ValidationError", "TOOL_ERROR"), ("AuthorizationError", "PERMISSION_DENIED")],
+)
+async def test_refusals_in_a_body(name: str, code: str) -> None:
+    """What fastmcp raises for its own refusals is, in a tool's body, the author's word to the model."""
+    import fastmcp.exceptions
+
+    guard, server = ToolErrors(), hosts.new_server()
+    guard.attach(server)
+
+    @server.tool()
+    def order() -> str:
+        raise getattr(fastmcp.exceptions, name)("Order 42 belongs to another team; ask team blue.")
+
+    async with hosts.in_memory(server) as call:
+        answer = await call("order")
+    assert_tool_error(answer, code=code)
+    assert hosts.failure_of(answer)["message"] == "Order 42 belongs to another team; ask team blue."
+    assert hosts.failure_of(answer)["outcome"] == "unknown"
