@@ -315,7 +315,7 @@ async def test_stray_cancelled_error_on_a_server(lines: Lines) -> None:
 @pytest.mark.parametrize(("kind", "code"), [(KeyboardInterrupt, None), (GeneratorExit, "INTERNAL_ERROR")])
 @pytest.mark.parametrize("is_async", [False, True])
 def test_passes(kind: type[BaseException], code: str | None, is_async: bool, lines: Lines) -> None:
-    """KeyboardInterrupt leaves a guarded function as it is, and nothing is logged; a raised GeneratorExit is a crash."""
+    """KeyboardInterrupt leaves a guarded function as it is and logs nothing; a raised GeneratorExit is a crash."""
     raised = kind()
 
     def sync_tool() -> None:

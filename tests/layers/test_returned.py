@@ -76,7 +76,11 @@ FAILED: dict[str, tuple[Callable[[], Any], str, str]] = {
     "a crash": (crash, "INTERNAL_ERROR", "unknown"),
     "a mapped exception": (lambda: NotFound(DSN), "NOT_FOUND", "unknown"),
     "a failure": (lambda: ToolFailure("GONE", "It is gone.", category="not_found"), "GONE", "unknown"),
-    "a failure with an outcome": (lambda: ToolFailure("GONE", "It is gone.", outcome="not_applied"), "GONE", "not_applied"),
+    "a failure with an outcome": (
+        lambda: ToolFailure("GONE", "It is gone.", outcome="not_applied"),
+        "GONE",
+        "not_applied",
+    ),
     "a protocol error": (lambda: hosts.protocol_error(-32001, DSN), "INTERNAL_ERROR", "unknown"),
     "nothing but exceptions": (lambda: [NotFound(), crash()], "INTERNAL_ERROR", "unknown"),
     "nothing but exceptions, in a dict": (lambda: {"a": NotFound()}, "NOT_FOUND", "unknown"),
@@ -220,7 +224,15 @@ async def test_surrogates_of_a_middleware(lines: Lines) -> None:
     assert [line["event"] for line in lines.read()] == ["surrogates_replaced"]
 
 
-SAME: list[Any] = ["naïve 한국어 \ud7ff\ue000 😀", [1, 2.5, None, True], {"a": ["é" * 1_000]}, Row(), Part(), {1, 2}, b"\xed\xa0\x80"]
+SAME: list[Any] = [
+    "naïve 한국어 \ud7ff\ue000 😀",
+    [1, 2.5, None, True],
+    {"a": ["é" * 1_000]},
+    Row(),
+    Part(),
+    {1, 2},
+    b"\xed\xa0\x80",
+]
 
 
 @pytest.mark.parametrize("value", SAME, ids=lambda value: type(value).__name__)

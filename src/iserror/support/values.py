@@ -116,7 +116,7 @@ def fields_of(value: object) -> dict[str, Any]:
     return {name: getattr(value, name) for name in names if hasattr(value, name)}
 
 
-def _is_plain(value: object) -> bool:
+def _is_plain(value: Any) -> bool:
     """Return True for plain data without a surrogate. No code of the value's own runs."""
     if type(value) is str:
         return _encodes(value)
