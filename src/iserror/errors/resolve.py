@@ -26,6 +26,7 @@ from iserror.support.loading import full_name, is_library
 from iserror.support.look import look, shield
 from iserror.support.sdk import (
     HOSTS,
+    host_refusals,
     host_tool_errors,
     package_of,
     protocol_error_data,
@@ -70,6 +71,7 @@ def _resolve(exc: BaseException, maps: Sequence[ErrorMap], own: ErrorMap | None 
     host_error = issubclass(kind, host_tool_errors()) and side != "client"
     if host_error and raised_by_sdk(exc):
         return _of_another_server(exc, maps)
+    host_error = host_error or (issubclass(kind, host_refusals()) and not raised_by_sdk(exc))
     found, ignored = _along_the_chain(exc, maps, host_error)
     if found is None:
         found = _refusal(exc) if host_error else _of_session(exc) or crash(exc)
@@ -125,7 +127,8 @@ def _proved(problem: Problem, exc: BaseException, maps: Sequence[ErrorMap]) -> P
 def _refusal(exc: BaseException) -> Problem:
     """Return the problem of a host's `ToolError`: its text is the author's, and nothing tells what had happened."""
     said = in_quotes(text_of(exc), exc)
-    return Problem("TOOL_ERROR", said or "The tool refused the call.", exception=exc, lines=True)
+    code = "PERMISSION_DENIED" if issubclass(type(exc), host_refusals("AuthorizationError")) else "TOOL_ERROR"
+    return Problem(code, said or "The tool refused the call.", exception=exc, lines=True)
 
 
 def _speaks_of(exc: BaseException, context: BaseException) -> bool:

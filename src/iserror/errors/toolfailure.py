@@ -16,7 +16,7 @@ from iserror.errors.vocabulary import CATEGORIES, OUTCOMES, Category, Outcome, c
 from iserror.errors.wait import parse_retry_after
 from iserror.redact.speech import Filled, Scalar
 from iserror.redact.text import Safe
-from iserror.support.causes import origin
+from iserror.support.causes import CAUSE, origin
 from iserror.support.look import look
 from iserror.support.sdk import host_tool_errors
 from iserror.support.validate import check_choice
@@ -189,10 +189,21 @@ def _bound_class(cls: Any, hosts: tuple[Any, ...]) -> type[ToolFailure]:
 
 def came_from(exc: BaseException) -> tuple[BaseException | None, str]:
     """Return what an exception came from, as `origin` does, and for a guard's `ToolFailure` what it was raised for."""
+    cause = raised_of(exc)
+    return (cause, "cause") if cause is not None else origin(exc)
+
+
+def raised_of(exc: BaseException) -> BaseException | None:
+    """Return what a guard's `ToolFailure` was raised for; None for any other exception."""
     problem = look(getattr, None, exc, "_problem", None) if issubclass(type(exc), ToolFailure) else None
-    if isinstance(problem, Problem) and problem.exception is not None:
-        return problem.exception, "cause"
-    return origin(exc)
+    return problem.exception if isinstance(problem, Problem) else None
+
+
+def without_cause(exc: BaseException) -> None:
+    """Take the cause from a guard's `ToolFailure` that has what it was raised for as that: a host would log it."""
+    cause = raised_of(exc)
+    if cause is not None and CAUSE(exc) is cause:
+        exc.__cause__ = None
 
 
 def id_elsewhere(exc: BaseException) -> str | None:

@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeGuard
 
 import anyio
 import anyio.from_thread
@@ -109,7 +109,14 @@ def cancellations(task: asyncio.Task[object] | None) -> int:
     return task.cancelling() if task is not None and sys.version_info >= (3, 11) else 0
 
 
-async def stay(task: asyncio.Task[object] | None, before: int) -> None:
+def was_asked_to_end(task: asyncio.Task[object] | None, before: int) -> TypeGuard[asyncio.Task[object]]:
+    """Return True if a task has been asked to end since `before`, and has not been told that it needn't."""
+    if task is None:
+        return False
+    return (sys.version_info >= (3, 11) and task.cancelling() > before) or getattr(task, PENDING, False)
+
+
+async def stay(task: asyncio.Task[object], before: int) -> None:
     """Take back what a tool did to the task that serves it: what follows in it, the answer, must not be cancelled.
 
     A scope of the host's that is cancelled stays so.
@@ -118,8 +125,7 @@ async def stay(task: asyncio.Task[object] | None, before: int) -> None:
         task: The task.
         before: What `cancellations` gave before the tool ran.
     """
-    asked = cancellations(task) > before
-    if task is None or not (asked or getattr(task, PENDING, False)) or cancelled_by_scope():
+    if cancelled_by_scope():
         return
     if sys.version_info >= (3, 11):
         while task.cancelling() > before:

@@ -28,6 +28,7 @@ from iserror.layers.call import Call, current
 from iserror.layers.cancel import must_pass
 from iserror.layers.lifecycle import fail, failure_of
 from iserror.layers.report import log_replayed, protocol_outcome
+from iserror.layers.returned import checked
 from iserror.layers.run import meaning, problem_in
 from iserror.layers.ticket import Ticket, held
 from iserror.logs.sink import tell_once
@@ -97,7 +98,7 @@ class _Layer:
             return self._repeat(ticket, found)
         with ticket:
             try:
-                result = await self.fn(*args, **kwargs)
+                result = checked(ticket.call, self.options, await self.fn(*args, **kwargs))
             except BaseException as exc:
                 ended = self._after(ticket, exc)  # outside of the shield, which hides whether this is cancelled
                 with anyio.CancelScope(shield=True), suppress(asyncio.CancelledError):
@@ -122,7 +123,7 @@ class _Layer:
             return self._repeat(ticket, found)
         with ticket:
             try:
-                result = self.fn(*args, **kwargs)
+                result = checked(ticket.call, self.options, self.fn(*args, **kwargs))
             except BaseException as exc:
                 self._tell(self._after(ticket, exc))
                 raise

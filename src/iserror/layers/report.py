@@ -295,6 +295,11 @@ def log_returned_error(call: Call) -> None:
     shield(lambda: emit("warning", "error_returned", _line(call), call), None)
 
 
+def log_surrogates(call: Call) -> None:
+    """Log that a success held texts that no encoding has: U+FFFD stands in their place."""
+    shield(lambda: emit("warning", "surrogates_replaced", _line(call), call), None)
+
+
 def log_replayed(call: Call, first_request_id: str) -> None:
     """Log that a call ran nothing and got the result of an earlier one with its idempotency key."""
     shield(lambda: emit("info", "idempotent_replay", _line(call, first_request_id=first_request_id), call), None)

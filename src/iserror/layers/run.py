@@ -21,6 +21,7 @@ from iserror.layers.options import Options
 from iserror.layers.protocol import protocol_exception
 from iserror.layers.report import log_cancelled, log_finished, log_returned_error, report_or_keep
 from iserror.logs.owner import unbind
+from iserror.layers.returned import checked
 from iserror.logs.sink import tell_once
 from iserror.support.look import look, shield
 
@@ -92,6 +93,7 @@ class Run:
             log_finished(call)
             return result
         call.progress.body_returns()
+        result = checked(call, self.options, result)
         problem = shield(problem_in, None, call, result)
         if problem is not None:
             raise fail(call, problem)

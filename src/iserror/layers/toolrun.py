@@ -102,20 +102,23 @@ def _is_the_call(call: Call, name: str) -> bool:
 
 
 def _refuse_again(call: Call, name: str, arguments: Mapping[str, Any]) -> BaseException | None:
-    """Return what a middleware gets that runs a failed tool again: the same failure, unless a retry is sensible."""
+    """Return what a middleware gets that runs a failed tool again: of a declared write, the same failure.
+
+    Unless a repeat is safe, or the arguments are others. A tool that isn't declared to write runs as on the bare host.
+    """
     progress = call.progress
     problem, failure = progress.problem, progress.failure
-    if problem is not None and not progress.running and progress.target != name:
+    if problem is None:
+        return None
+    if not progress.running and progress.target != name:
         report(call, handled="recovered")  # the failure of another tool that ran before
         progress.recovers()
         return None
-    if isinstance(problem, ProtocolProblem):
-        return problem.exception
-    if problem is None or failure is None:
-        return None
-    changed = failure.advice == "change the call first" and arguments != progress.arguments
-    if not failure.retryable and not changed:
-        return ToolFailure.raised_for(failure, problem)
+    if call.effect == "write" and arguments == progress.arguments:
+        if isinstance(problem, ProtocolProblem):
+            return problem.exception
+        if failure is not None and not failure.retryable:
+            return ToolFailure.raised_for(failure, problem)
     report(call, handled="retried")
     progress.recovers()
     return None

@@ -22,10 +22,19 @@ from iserror.errors.problem import Problem, ProtocolProblem, crash
 from iserror.errors.resolve import resolve
 from iserror.errors.returned import problem_of_result, redacted_meta
 from iserror.layers.call import Call
-from iserror.layers.cancel import PENDING, cancellations, cancelled_by_scope, ends_request, may_pass, stay, task_now
+from iserror.layers.cancel import (
+    cancellations,
+    cancelled_by_scope,
+    ends_request,
+    may_pass,
+    stay,
+    task_now,
+    was_asked_to_end,
+)
 from iserror.layers.lifecycle import Scope, fail
 from iserror.layers.protocol import report_wire_error, wire_error
 from iserror.layers.report import log_cancelled, log_finished, report
+from iserror.layers.returned import sendable
 from iserror.layers.toolhost import WireHost
 from iserror.logs.chain import State
 from iserror.logs.configure import reinstall
@@ -80,7 +89,7 @@ async def serve(host: WireHost, call: Call, invoke: Callable[[], Awaitable[R]]) 
                 await anyio.lowlevel.checkpoint()
         except BaseException as exc:
             ended = exc
-        if ended is not None or getattr(task, PENDING, False):
+        if was_asked_to_end(task, before):
             await stay(task, before)
         answer = shield(_answer, _FAULT, host, call, result, ended)
         if answer is _FAULT:
@@ -103,13 +112,16 @@ def _answer(host: WireHost, call: Call, result: Any, ended: BaseException | None
         log_cancelled(call)
         return ended
     error = host.error_in(result) if ended is None else None
+    unsendable = None
     if ended is None and error is None:
+        result, unsendable = shield(sendable, (result, None), call, result)
+    if ended is None and error is None and unsendable is None:
         if call.progress.problem is not None:
             # A middleware answered instead. The client has a result; the operator has the line.
             report(call, handled="recovered")
         log_finished(call)
         return shield(host.led, result, result, lambda structured, text: _lead(call, structured, text))
-    problem = call.progress.problem or _outside_the_tool(host, call, error, ended)
+    problem = unsendable or call.progress.problem or _outside_the_tool(host, call, error, ended)
     if problem is None:
         return ended if ended is not None else result
     return _failure(host, call, settle(call, problem))
