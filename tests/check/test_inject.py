@@ -96,8 +96,8 @@ def test_an_attached_guard(lines: Lines, tmp_path: Path, monkeypatch: pytest.Mon
     assert done.found == {}
     tried: dict[str, set[str]] = {}
     for step in steps:
-        tool, comma, fault = step.partition(": ")[2].partition(", ")
-        if comma:
+        tool, colon, fault = step.partition(" of ")[2].partition(", ")[2].partition(": ")
+        if colon:
             tried.setdefault(tool, set()).add(fault)
     module = injected_server.__name__
     mapped = {f"{module}.{name}" for name in ("NotFound", "Busy", "Upstream")}
@@ -125,7 +125,8 @@ def test_an_attached_guard(lines: Lines, tmp_path: Path, monkeypatch: pytest.Mon
         assert hosts.failure_of(failed)["code"] == "NOT_FOUND"
 
     anyio.run(use)
-    assert (RAN, len(PAGED), len(lines.read())) == (["read", "read"], 1, 1)
+    failed = [line for line in lines.read() if line["event"] == "tool_failed"]
+    assert (RAN, len(PAGED), len(failed)) == (["read", "read"], 1, 1)
     RAN.clear()
     PAGED.clear()
 
@@ -167,7 +168,7 @@ def test_arguments_that_no_schema_gives() -> None:
     assert list(inject(server).skipped.values()) == [["odd"]]
     steps: list[str] = []
     done = inject(server, ("odd", {"code": "Q7xyz"}), ("gone", {}), steps=steps.append)
-    assert (done.found, sum("odd, " in step for step in steps)) == ({}, len(ALWAYS) + 1)
+    assert (done.found, sum(" 1, odd: " in step for step in steps)) == ({}, len(ALWAYS) + 1)
     assert done.skipped["the call that you asked for, since there is no such tool"] == ["gone"]
     refused = inject(server, ("odd", {"code": 7}))
     assert [why.partition(" (")[0] for why in refused.skipped] == [
@@ -203,9 +204,14 @@ def _no_envelope(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _other_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(problem, "default_outcome", lambda category: "applied")
     crash = problem.crash
     monkeypatch.setattr(resolve, "crash", lambda exc: dataclasses.replace(crash(exc), outcome="applied"))
+    of_entry = resolve._of_entry
+    monkeypatch.setattr(
+        resolve,
+        "_of_entry",
+        lambda entry, exc: dataclasses.replace(of_entry(entry, exc), outcome="applied", basis="entry"),
+    )
 
 
 def _reworded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,11 +182,12 @@ async def test_a_returned_error_is_a_failure(kind: str, attached: Served) -> Non
 
 
 async def test_a_returned_error_that_applied_nothing(attached: Served) -> None:
-    """A returned error whose envelope says that nothing was applied releases the key."""
+    """A returned error whose envelope says that nothing was applied keeps the key: the tool may have done more."""
     async with in_memory(attached.server) as call:
         for _ in range(2):
-            assert_tool_error(await call("give", {"kind": "upstream", "key": "k"}), code="TOO_EARLY")
-    assert len(attached.effects.all()) == 2
+            answer = await call("give", {"kind": "upstream", "key": "k"})
+            assert_tool_error(answer, code="TOO_EARLY", outcome="unknown", retryable=False)
+    assert len(attached.effects.all()) == 1
 
 
 async def test_what_a_server_behind_said_is_passed_on_again() -> None:
@@ -212,8 +213,9 @@ async def test_what_a_server_behind_said_is_passed_on_again() -> None:
     guard.attach(server)
     async with in_memory(server) as call:
         first, again = [await call("pay", {"key": "k"}) for _ in range(2)]
-    assert first == again
-    assert (failure_of(again)["tool"], failure_of(again)["retryable"]) == ("theirs", False)
+    assert same(first, again)
+    assert (failure_of(again)["tool"], failure_of(again)["retryable"]) == ("pay", False)
+    assert again["result"]["_meta"]["iserror/upstream"] == {"request_id": "0" * 32}
     assert again["result"]["_meta"]["mine"] == 1
     assert len(runs) == 1
 

@@ -24,7 +24,7 @@ from tests.servers import hostile_server
 pytestmark = [pytest.mark.host, pytest.mark.python]
 
 SCRIPT = "tests/servers/hostile_server.py"
-UNSURE = "it may have taken effect, check before any further call"
+ONLY_IF_HARMLESS = "repeat it only if it changes nothing"
 
 
 class NotFound(Exception):
@@ -257,7 +257,8 @@ async def test_guard_timeout() -> None:
     failure = caught.value.failure
     assert failure is not None
     assert failure.text == (
-        f"TIMEOUT: The tool did not finish within 0.02 s.\n[pay failed; {UNSURE}; request_id: {failure.request_id}]"
+        "TIMEOUT: The tool did not finish within 0.02 s.\n"
+        f"[pay failed; {ONLY_IF_HARMLESS}; request_id: {failure.request_id}]"
     )
     assert seen == ["cancelled"]
     await asyncio.sleep(0)  # nothing is left to be raised here

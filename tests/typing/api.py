@@ -143,6 +143,7 @@ assert_type(own.redact_text("x", pii=True), str)
 configure_redaction(own, pii=True)
 assert_type(quoted({"any": "thing"}, 80), str)
 assert_type(redact(["x"]), object)
+ToolFailure("SEARCH_FAILED", "search failed: {why}", hint="See {why}.", values={"why": ValueError("x")})
 ToolFailure("NO_FILE", Safe("Nothing at /srv/x."), details={"path": Safe("/srv/x")})
 
 

@@ -61,6 +61,12 @@ class Entry:
             return self.outcome
         return declared_by(self.category) if self.packed or self.own else "unknown"
 
+    @property
+    def paths(self) -> set[Path]:
+        """The attributes that its templates and details read."""
+        hint = self.hint.paths if self.hint is not None else set()
+        return self.message.paths | hint | {path for _, path in self.details if not callable(path)}
+
     def details_of(self, exc: BaseException) -> dict[str, Any]:
         """Return the named values that the exception has; lists are joined as in a template."""
         found = {}

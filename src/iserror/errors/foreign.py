@@ -1,20 +1,28 @@
-"""Words of other exceptions inside an author's text: found, and shown as quoted data."""
+"""Words of other exceptions inside an author's text: found, and shown as quoted data.
+
+Both sides are compared folded: letters and digits alone, in one case. So neither a wrapped line, a blank, an escape nor
+a comma that the author put in or took out hides them. `support/words.py` says what of an exception is read.
+"""
 
 from __future__ import annotations
 
+import html
 import re
+import unicodedata
+from collections.abc import Iterable
 from typing import Final
 
-from iserror.redact.speech import joined, quoted
+from iserror.redact.speech import Filled, Shown, joined, quoted
 from iserror.redact.text import Safe, cut_short
-from iserror.support.causes import ARGS, CAUSE, CONTEXT, MAX_CHAIN, Group, members, text_of
+from iserror.support.causes import text_of
 from iserror.support.look import look, shield
+from iserror.support.words import texts_behind
 
 MIN_WORDS: Final = 12
 """An exception's words of fewer characters are as likely the author's own."""
 
-STRETCH: Final = 24
-"""A shorter piece of them is as likely the author's own."""
+STRETCH: Final = 18
+"""A piece of them with fewer letters and digits is as likely the author's own: about 24 characters of prose."""
 
 MAX_WORDS: Final = 300
 """The most characters of one quotation."""
@@ -22,75 +30,169 @@ MAX_WORDS: Final = 300
 MAX_QUOTED: Final = 8_000
 """The most characters of a text in which they are looked for."""
 
+_BLOCK: Final = STRETCH // 2
+_LEAST: Final = 6
+"""A line with fewer letters and digits says nothing."""
+
+_MARKS: Final = 4
+"""The most brackets and quotes before or behind a stretch that count as a part of it."""
+
+_MAX_LINES: Final = 2_000
+"""The most lines of a text that are looked for as a whole: half of them at its end."""
+
 
 def in_quotes(text: str, exc: BaseException) -> str:
     """Quote the words of other exceptions in a text (`ToolError(f"search failed: {exc}")`).
 
     The author passed them on, but did not write them: an order inside them must not sound like the server's. Every
-    stretch is quoted that an exception behind this one holds too, in its words, arguments or notes.
+    stretch is quoted that an exception behind this one holds too, in its words, arguments, attributes or notes.
 
     Args:
         text: The author's text; a `Safe` stays as it is.
         exc: The exception that carries it.
     """
-    if isinstance(text, Safe):
+    if isinstance(text, Safe) and not isinstance(text, Filled):
         return text
-    text = str.__str__(text)
-    words = look(_foreign_words, None, exc)
-    found = None if words is None else shield(_quote, None, text, words)
-    return quoted(text, MAX_WORDS) if found is None else found
+    literals = text.parts if isinstance(text, Filled) else (str.__str__(text),)
+    words = look(texts_behind, None, exc)
+    found = None if words is None else shield(_quoted_parts, None, literals, words, text_of(exc))
+    return quoted(text, MAX_WORDS) if found is None else joined(found)
 
 
-def _quote(text: str, words: list[str]) -> str:
-    if not words:
-        return text
+def _quoted_parts(parts: Iterable[str], words: list[str], whole: str) -> list[str]:
+    made: list[str] = []
+    for part in parts:
+        made += [part] if isinstance(part, Shown) or not words else _quote(part, words, whole)
+    return made
+
+
+def _quote(text: str, words: list[str], whole: str) -> list[str]:
     if len(text) > MAX_QUOTED:
         text = cut_short(text, MAX_QUOTED)
-    foreign = _marked(text, words)
     parts: list[str] = []
     end = 0
-    for m in re.finditer(b"\1+", foreign):
-        start, stop = m.span()
-        if start and text[start - 1] in "\"'" and text[start - 1] == text[stop : stop + 1]:
-            start, stop = start - 1, stop + 1  # the author has put it in quotes
-        parts += (text[end:start], quoted(text[m.start() : m.end()], MAX_WORDS))
+    inside = [m.span() for m in re.finditer(r'"(?:[^"\\\n]|\\.)*"', text)]
+    for start, stop in _regions(text, words, whole):
+        if start < end or any(first < start and stop < last for first, last in inside):
+            continue  # the author has put it in quotes
+        start, stop = _widened(text, start, stop, words)
+        first = start
+        if start > end and text[start - 1] in "\"'" and text[start - 1] == text[stop : stop + 1]:
+            first, stop = start - 1, stop + 1
+        said = quoted(text[start : stop - (first < start)], MAX_WORDS)
+        parts += (text[end:first], said)
         end = stop
-    return joined((*parts, text[end:]))
+    # A quote that the author opened, or cut off, would turn the rest inside out.
+    parts = [part.replace('"', "'") if i % 2 == 0 and part.count('"') % 2 else part for i, part in enumerate(parts)]
+    return [*parts, text[end:]]
 
 
-def _marked(text: str, words: list[str]) -> bytearray:
-    """Return a byte for each character of the text: 1 where it is one of the words."""
-    foreign = bytearray(len(text))
+def _widened(text: str, start: int, stop: int, words: list[str]) -> tuple[int, int]:
+    """Return a region with the brackets and quotes around it that belong to the words, not to the author."""
+    for _ in range(_MARKS):
+        if start and _is_mark(text[start - 1]) and any(text[start - 1 : start + _BLOCK] in said for said in words):
+            start -= 1
+    for _ in range(_MARKS):
+        if _is_mark(text[stop : stop + 1]) and any(text[stop - _BLOCK : stop + 1] in said for said in words):
+            stop += 1
+    return start, stop
+
+
+def _is_mark(char: str) -> bool:
+    return bool(char) and not char.isalnum() and not char.isspace()
+
+
+def _regions(text: str, words: list[str], whole: str) -> list[tuple[int, int]]:
+    """Return where in the text the words are, in order: from a first letter to behind a last one."""
+    letters, places = _folded_with_places(text)
+    if not letters:
+        return []
+    pieces = {letters[i : i + STRETCH] for i in range(len(letters) - STRETCH + 1)}
+    blocks = {letters[i : i + _BLOCK] for i in range(len(letters) - _BLOCK + 1)}
     stretches: set[str] = set()
-    for said in words:
-        for piece in {said, said.strip(), *map(str.strip, said.splitlines()[:50])}:
-            at = text.find(piece) if len(piece) >= MIN_WORDS else -1
-            while at >= 0:
-                foreign[at : at + len(piece)] = b"\1" * len(piece)
-                at = text.find(piece, at + len(piece))
-        stretches.update(said[i : i + STRETCH] for i in range(len(said) - STRETCH + 1))
-    for i in range(len(text) - STRETCH + 1):
-        if text[i : i + STRETCH] in stretches:
+    lines: set[str] = set()
+    said = []
+    for one in words:
+        one = one.replace(whole, "") if _is_remote(one, whole) else one
+        lines.update(_short_lines(one))
+        said.append(folded(one))
+    # Without anything between them: an author may join the items of a list.
+    spoken = "".join(said)
+    for at in range(0, len(spoken) - _BLOCK + 1, _BLOCK):
+        if spoken[at : at + _BLOCK] in blocks:
+            first = max(at - STRETCH + _BLOCK, 0)
+            stretches.update(spoken[i : i + STRETCH] for i in range(first, at + 1) if spoken[i : i + STRETCH] in pieces)
+    foreign = bytearray(len(letters))
+    for i in range(len(letters) - STRETCH + 1):
+        if letters[i : i + STRETCH] in stretches:
             foreign[i : i + STRETCH] = b"\1" * STRETCH
-    return foreign
+    for length in {len(line) for line in lines}:
+        for i in range(len(letters) - length + 1):
+            if letters[i : i + length] in lines:
+                foreign[i : i + length] = b"\1" * length
+    return [(places[m.start()][0], places[m.end() - 1][1]) for m in re.finditer(b"\1+", bytes(foreign))]
 
 
-def _foreign_words(exc: BaseException) -> list[str]:
-    """Return what the exceptions behind this one say: causes, contexts (suppressed ones too) and leaves of groups."""
-    words: dict[str, None] = {}
-    waiting, seen = [CAUSE(exc), CONTEXT(exc)], {id(exc)}
-    while waiting and len(seen) < MAX_CHAIN:
-        link = waiting.pop(0)
-        if link is None or id(link) in seen:
-            continue
-        seen.add(id(link))
-        waiting += (CAUSE(link), CONTEXT(link), *(members(link)[:MAX_CHAIN] if isinstance(link, Group) else ()))
-        said = (text_of(link), *ARGS(link), *look(vars, {}, link).values(), *getattr(link, "__notes__", ()))
-        for value in said[:MAX_CHAIN]:
-            for item in value.values() if isinstance(value, dict) else (value,):
-                if isinstance(item, bytes):
-                    item = item[:MAX_QUOTED].decode(errors="replace")
-                if isinstance(item, str) and len(item) >= MIN_WORDS:
-                    item = str.__str__(item)[:MAX_QUOTED]
-                    words.update(dict.fromkeys((item, repr(item)[1:-1])))
-    return list(words)[:MAX_CHAIN]
+def _short_lines(text: str) -> Iterable[str]:
+    """Yield the folded lines of a text that are too short for a stretch, and long enough to be words."""
+    lines = [text] if len(text) < MAX_WORDS else []
+    split = text.splitlines()
+    lines += split if len(split) <= _MAX_LINES else split[: _MAX_LINES // 2] + split[-_MAX_LINES // 2 :]
+    for line in lines:
+        if MIN_WORDS <= len(line.strip()) <= MAX_WORDS:
+            found = folded(line)
+            if _LEAST <= len(found) < STRETCH:
+                yield found
+
+
+def _is_remote(text: str, whole: str) -> bool:
+    """Return True for the traceback with which a worker process sent this exception: it ends with its own words."""
+    ends_so = bool(whole) and text.rstrip(' \n"').endswith(whole.rstrip(' \n"'))
+    return ends_so and "Traceback (most recent call last):" in text
+
+
+# --- folding -------------------------------------------------------------------------------------------------
+
+_ESCAPE: Final = re.compile(
+    r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|[nrtabfv0])|%([0-9a-fA-F]{2})|(&(?:#\w{1,8}|\w{2,8});)"
+)
+_NOT_A_LETTER: Final = re.compile(r"[\W_]+")
+_SMALL: Final = bytes(range(256)).lower()
+_NO_LETTERS: Final = bytes(c for c in range(128) if not chr(c).isalnum())
+
+
+def folded(text: str) -> str:
+    """Return the letters and digits of a text, in one case; escapes as what they stand for."""
+    if "\\" in text or "%" in text or "&" in text:
+        text = _ESCAPE.sub(_unescaped, text)
+    if text.isascii():
+        return text.encode().translate(_SMALL, _NO_LETTERS).decode()
+    return _NOT_A_LETTER.sub("", unicodedata.normalize("NFKC", text).casefold())
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    digits = match[1] or match[2] or match[3] or match[4]
+    if digits:
+        return look(lambda: chr(int(digits, 16)), "")
+    return html.unescape(match[5]) if match[5] else " "
+
+
+def _folded_with_places(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """Return a folded text, and for each of its characters where what it stands for begins and ends."""
+    letters: list[str] = []
+    places: list[tuple[int, int]] = []
+
+    def take(piece: str, start: int, stop: int) -> None:
+        found = folded(piece)
+        letters.append(found)
+        places.extend([(start, stop)] * len(found))
+
+    end = 0
+    for escape in (*_ESCAPE.finditer(text), None):
+        upto = len(text) if escape is None else escape.start()
+        for i in range(end, upto):
+            take(text[i], i, i + 1)
+        if escape is not None:
+            end = escape.end()
+            take(_unescaped(escape), escape.start(), end)
+    return "".join(letters), places

@@ -134,7 +134,7 @@ def say(
         code=problem.code,
         category=problem.category,
         effect=effect,
-        outcome=_outer(problem.outcome) if problem.nested else problem.outcome,
+        outcome=_outer(problem.claim, effect) if problem.nested else problem.outcome,
         basis="none" if problem.nested else problem.basis,
         can_help=problem.can_help,
         retry_after=problem.retry_after,
@@ -160,9 +160,9 @@ def say(
     return failure.worded(words) if "\n" in words or len(words) > len(failure.message) else failure
 
 
-def _outer(inner: Outcome | None) -> Outcome | None:
-    """Return what the outcome of a nested call says of the outer one: that may have done more before it."""
-    return None if inner == "not_applied" else inner
+def _outer(inner: Outcome, effect: Effect | None) -> Outcome:
+    """Return what the outcome of a nested call says of the outer one, which may have done more before it."""
+    return "unknown" if inner == "not_applied" and effect != "idempotent" else inner
 
 
 _CRASHED: Final = Safe("The tool failed because of an error on the server.")

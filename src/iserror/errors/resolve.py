@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from iserror.errors.attempts import earlier, outside
 from iserror.errors.entry import Entry
@@ -12,7 +13,7 @@ from iserror.errors.errormap import ErrorMap
 from iserror.errors.failure import Failure
 from iserror.errors.foreign import MAX_QUOTED, MAX_WORDS, MIN_WORDS, in_quotes
 from iserror.errors.problem import Problem, ProtocolProblem, crash
-from iserror.errors.sessions import problem_of_session, side_of
+from iserror.errors.sessions import SESSION_CODES, problem_of_session, side_of
 from iserror.errors.template import Path
 from iserror.errors.toolfailure import ToolFailure
 from iserror.errors.vocabulary import CATEGORIES, OUTCOMES, check_code
@@ -21,10 +22,20 @@ from iserror.redact.speech import quoted
 from iserror.redact.text import Safe
 from iserror.support.causes import MAX_CHAIN, Group, leaves, origin, raised_in, text_of
 from iserror.support.jsonrpc import MISSING_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED
-from iserror.support.loading import is_library
+from iserror.support.loading import full_name, is_library
 from iserror.support.look import look, shield
-from iserror.support.sdk import host_tool_errors, protocol_error_data, raised_by_client, raised_by_sdk
+from iserror.support.sdk import (
+    HOSTS,
+    host_tool_errors,
+    package_of,
+    protocol_error_data,
+    raised_by_client,
+    raised_by_sdk,
+)
 from iserror.support.validate import check_choice
+
+Way: TypeAlias = Literal["cause", "wrapped", "meanwhile"]
+"""How an exception led to another: by `from`, or, without it, as what it wraps, or as what was only being handled."""
 
 
 def resolve(exc: BaseException, maps: Sequence[ErrorMap], own: ErrorMap | None = None) -> Problem | ProtocolProblem:
@@ -83,7 +94,7 @@ def _along_the_chain(
         The problem, or None; and the code of what was being handled as the exception was raised, if that isn't what
         the exception says.
     """
-    for link, meanwhile in _chain(exc, causes_only=host_error):
+    for link, way in _chain(exc, causes_only=host_error):
         inner: Problem | ProtocolProblem | None = None
         if link is not exc and issubclass(type(link), Group):
             inner = _resolve_group(link, maps)
@@ -91,14 +102,14 @@ def _along_the_chain(
             entry = _find(link, maps)
             if entry is not None and not (host_error and _is_catch_all(maps, entry)):
                 inner = _of_entry(entry, link)
-        if not isinstance(inner, Problem) or not inner.mapped:
+                if _is_catch_all(maps, entry):
+                    inner = _of_session(exc) or inner
+        if not isinstance(inner, Problem) or not (inner.mapped or inner.code in SESSION_CODES):
             continue
+        if way == "meanwhile":
+            return None, inner.code
         inner = _proved(inner, exc, maps)
-        if not meanwhile:
-            return replace(inner, exception=exc), None
-        if _speaks_of(exc, link):
-            return replace(inner.unproven(), exception=exc), None
-        return None, inner.code
+        return replace(inner if way == "cause" else inner.unproven(), exception=exc), None
     return None, None
 
 
@@ -125,7 +136,16 @@ def _speaks_of(exc: BaseException, context: BaseException) -> bool:
     """
     words, text = (" ".join(text_of(link)[:MAX_QUOTED].casefold().split()) for link in (context, exc))
     holds = len(words) >= MIN_WORDS and " " in words and words in text
-    return holds or is_library(raised_in(exc))
+    return holds or _is_wrapped_by_library(exc)
+
+
+def _is_wrapped_by_library(exc: BaseException) -> bool:
+    """Return True if a host raised an exception, or a client library one of its own: it wrapped what it handled."""
+    module = raised_in(exc)
+    top = package_of(module)
+    if top in HOSTS or top in _STDLIB_CLIENTS:
+        return True
+    return top == package_of(full_name(type(exc))) and top not in sys.stdlib_module_names and is_library(module)
 
 
 def _of_tool_failure(exc: ToolFailure, own: ErrorMap | None) -> Problem:
@@ -133,6 +153,8 @@ def _of_tool_failure(exc: ToolFailure, own: ErrorMap | None) -> Problem:
     problem, failure = look(lambda: (exc._problem, exc.failure), (None, None))
     if isinstance(problem, Problem):
         problem = _nested(problem, own)
+        if problem.exception is None and (exc._described or origin(exc)[0] is not None):
+            problem = replace(problem, exception=exc)  # it comes from another process
     if isinstance(problem, Problem) and failure is None:
         return problem
     if isinstance(problem, Problem) and isinstance(failure, Failure):
@@ -225,8 +247,8 @@ def _is_catch_all(maps: Sequence[ErrorMap], entry: Entry) -> bool:
     return _find(Exception(), maps) is entry
 
 
-def _chain(exc: BaseException, *, causes_only: bool) -> Iterator[tuple[BaseException, bool]]:
-    """Yield the exception, then what it came from: each with whether a `__context__` led to it.
+def _chain(exc: BaseException, *, causes_only: bool) -> Iterator[tuple[BaseException, Way]]:
+    """Yield the exception, then what it came from, each with the way that led to it.
 
     Args:
         exc: Where to begin.
@@ -235,14 +257,19 @@ def _chain(exc: BaseException, *, causes_only: bool) -> Iterator[tuple[BaseExcep
     """
     seen: set[int] = set()
     link: BaseException | None = exc
-    meanwhile = False
+    way: Way = "cause"
     while link is not None and id(link) not in seen and len(seen) < MAX_CHAIN:
         seen.add(id(link))
-        yield link, meanwhile
+        yield link, way
         found, how = origin(link)
-        meanwhile = meanwhile or how == "context"
-        link = None if causes_only and how != "cause" else found
+        if how == "context" and (causes_only or found is None):
+            return
+        if how == "context" and way != "meanwhile" and found is not None:
+            way = "wrapped" if _speaks_of(link, found) else "meanwhile"
+        link = found
 
+
+_STDLIB_CLIENTS: Final = frozenset({"http", "urllib", "ftplib", "imaplib", "poplib", "smtplib", "xmlrpc"})
 
 # Least certain first: what may have happened outweighs what did not.
 _CERTAINTY: Final = {"unknown": 0, "partial": 1, "applied": 2, "not_applied": 3}

@@ -17,6 +17,9 @@ from iserror.support.sdk_client import client_fault
 Side = Literal["client", "upstream"]
 """Whom a session talked to: the client of this call, or a server behind this one."""
 
+SESSION_CODES: Final = frozenset({"CLIENT_CANNOT_ASK", "UPSTREAM_TIMEOUT", "UPSTREAM_SESSION_LOST"})
+"""The codes that a session's exception gets where no map says it."""
+
 _ASKING: Final = frozenset(
     {
         "elicit",

@@ -1,17 +1,18 @@
-"""Texts with values read from an exception's attributes."""
+"""Texts with values: read from an exception's attributes, or given beside the text."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeGuard
 
+from iserror.errors.foreign import MAX_WORDS
 from iserror.redact.names import announces_secret
-from iserror.redact.speech import MAX_MESSAGE, Shown, joined, quoted
+from iserror.redact.speech import MAX_MESSAGE, MAX_VALUE, Shown, filled, joined, quoted
 from iserror.redact.text import Safe, clean_line
 from iserror.support.look import look
 
@@ -63,12 +64,13 @@ def _text(value: object) -> str:
     return value if isinstance(value, Safe) else look(str, "", value)
 
 
-def shown_parts(texts: list[str], safe: bool = False) -> list[str]:
+def shown_parts(texts: list[str], safe: bool = False, limit: int = MAX_VALUE) -> list[str]:
     """Return the parts of a template's value, as `joined` takes them, with commas between the items of a list.
 
     Args:
         texts: What `texts_of` returned.
         safe: Whether the author marked the value as safe: it is shown as it is.
+        limit: The most characters of each.
     """
     parts: list[str] = []
     before = ""
@@ -78,7 +80,7 @@ def shown_parts(texts: list[str], safe: bool = False) -> list[str]:
         elif announces_secret(before):  # what follows a command's `--password`
             shown = "[redacted:secret]"
         else:
-            shown = quoted(text)
+            shown = quoted(text, limit)
         before = text
         if parts and sum(map(len, parts)) + len(shown) > MAX_LIST:
             break
@@ -112,24 +114,19 @@ class Template:
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"{what} must be a text that is not empty, not {text!r}")
         parts: list[str | Path] = []
-        literal, end = "", 0
-        for match in _FIELD.finditer(text):
-            literal += text[end : match.start()]
-            end = match.end()
-            if match.group() in ("{{", "}}"):
-                literal += match.group()[0]
+        for literal, field in _fields(text):
+            parts.append(literal)
+            if field is None:
                 continue
-            path = PATH.match(match.group(1) or "")
+            path = PATH.match(field[1:-1])
             names = tuple(path.group(1)[1:].split(".")) if path else ()
             if not names or any("__" in name for name in names):
                 raise ValueError(
-                    f"{what} {text!r}: {match.group()!r} is no attribute path; a template reads attributes of "
+                    f"{what} {text!r}: {field!r} is no attribute path; a template reads attributes of "
                     "the exception, such as {exc.invoice_id} (no calls, indexes, formats or names with '__'; "
                     "write {{ and }} for braces)"
                 )
-            parts += [literal, names]
-            literal = ""
-        parts.append(literal + text[end:])
+            parts.append(names)
         return cls(tuple(parts))
 
     def __str__(self) -> str:
@@ -154,28 +151,54 @@ class Template:
         Returns:
             The text; a `Safe` if it has been redacted as a whole.
         """
-        parts: list[str] = []
-        gone = False
-        for part in self.parts:
-            if isinstance(part, tuple):
-                shown = shown_parts(look(_texts_at, [], exc, part), part in safe)
-                if shown:
-                    parts += shown
-                else:
-                    gone = True
-                    if missing is not None:
-                        missing.append(part)
-                    if parts and not isinstance(parts[-1], Shown):
-                        parts[-1] = parts[-1].rstrip(" \t:=#'\"`([{<-–")
-                continue
-            if gone:
-                part = part.lstrip("'\"`)]}>")
-                if part[:1].isalnum():
-                    part = " " + part
-                gone = False
-            parts.append(part)
-        whole = joined(parts)
+
+        def shown_at(path: Path) -> list[str]:
+            shown = shown_parts(look(_texts_at, [], exc, path), path in safe)
+            if not shown and missing is not None:
+                missing.append(path)
+            return shown
+
+        whole = joined(_filled(part if isinstance(part, str) else shown_at(part) for part in self.parts))
         return Safe(whole.strip()) if isinstance(whole, Safe) else whole.strip()
+
+
+def _fields(text: str) -> Iterator[tuple[str, str | None]]:
+    """Yield each text without fields, and the field behind it with its braces; None behind the last one."""
+    literal, end = "", 0
+    for match in _FIELD.finditer(text):
+        literal += text[end : match.start()]
+        end = match.end()
+        if match.group() in ("{{", "}}"):
+            literal += match.group()[0]
+        else:
+            yield literal, match.group()
+            literal = ""
+    yield literal + text[end:], None
+
+
+def _filled(pieces: Iterable[str | list[str]]) -> list[str]:
+    """Return the parts of a text. An empty value goes, together with the punctuation around it.
+
+    Args:
+        pieces: Literal texts, and for each value what `shown_parts` made of it.
+    """
+    parts: list[str] = []
+    gone = False
+    for piece in pieces:
+        if not isinstance(piece, str):
+            parts += piece
+            if not piece:
+                gone = True
+                if parts and not isinstance(parts[-1], Shown):
+                    parts[-1] = parts[-1].rstrip(" \t:=#'\"`([{<-–")
+            continue
+        if gone:
+            piece = piece.lstrip("'\"`)]}>")
+            if piece[:1].isalnum():
+                piece = " " + piece
+            gone = False
+        parts.append(piece)
+    return parts
 
 
 def _texts_at(exc: BaseException, path: Path) -> list[str]:
@@ -190,3 +213,76 @@ def detail_of(value: object, safe: bool) -> Any:
         return value
     whole = joined(shown_parts(look(texts_of, [], value), safe))
     return Safe(whole) if safe else whole
+
+
+# --- values that are given -----------------------------------------------------------------------------------
+
+
+class TemplateString(Protocol):
+    """A t-string of Python 3.14, `string.templatelib.Template`."""
+
+    @property
+    def strings(self) -> tuple[str, ...]: ...
+    @property
+    def interpolations(self) -> tuple[Any, ...]: ...
+
+
+def is_template_string(text: object) -> TypeGuard[TemplateString]:
+    """Return True for a t-string."""
+    return (type(text).__module__, type(text).__name__) == ("string.templatelib", "Template")
+
+
+def with_values(what: str, text: str | TemplateString, values: Mapping[str, object], unused: set[str]) -> str:
+    """Return a text with values, each quoted: whatever is in one, it doesn't speak as the author.
+
+    Args:
+        what: What the text is, for the message: `message of SEARCH_FAILED`.
+        text: A template with names in braces, or a t-string.
+        values: The values by name. An exception means its text, or its class if it has none.
+        unused: The names that no text has used yet. Those that this one uses are taken out.
+
+    Raises:
+        ValueError: If the text isn't a template of such names.
+    """
+    if is_template_string(text):
+        return filled(_filled(_of_template_string(text)))
+    pieces: list[str | list[str]] = []
+    for literal, field in _fields(str.__str__(text)):
+        pieces.append(literal)
+        if field is None:
+            continue
+        name = field[1:-1]
+        if not name.isidentifier():
+            raise ValueError(f"{what} {text!r}: {field!r} is not a name in braces; write {{{{ and }}}} for braces")
+        if name not in values:
+            raise ValueError(f"{what} {text!r}: {name!r} is not in values, which has {', '.join(values) or 'no names'}")
+        unused.discard(name)
+        pieces.append(_shown_value(values[name]))
+    return filled(_filled(pieces))
+
+
+def _of_template_string(text: TemplateString) -> Iterator[str | list[str]]:
+    for literal, given in itertools.zip_longest(text.strings, text.interpolations):
+        yield literal
+        if given is None:
+            continue
+        value = given.value
+        if is_template_string(value):
+            yield from _of_template_string(value)
+            continue
+        if given.conversion:
+            value = look(_CONVERSIONS[given.conversion], "", value)
+        if given.format_spec:
+            value = look(format, "", value, given.format_spec)
+        yield _shown_value(value)
+
+
+_CONVERSIONS: Final[Mapping[str, Callable[[object], str]]] = {"r": repr, "s": str, "a": ascii}
+
+
+def _shown_value(value: object) -> list[str]:
+    if issubclass(type(value), BaseException):
+        value = look(str, "", value) or type(value).__name__
+    if isinstance(value, (bytes, bytearray)):
+        value = bytes(value[: MAX_WORDS * 8]).decode(errors="replace")
+    return shown_parts(look(texts_of, [], value), limit=MAX_WORDS)

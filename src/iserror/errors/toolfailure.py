@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from iserror.errors.failure import Failure
 from iserror.errors.problem import Problem
+from iserror.errors.template import TemplateString, is_template_string, with_values
 from iserror.errors.vocabulary import CATEGORIES, OUTCOMES, Category, Outcome, check_code
 from iserror.errors.wait import parse_retry_after
-from iserror.redact.speech import Scalar
+from iserror.redact.speech import Filled, Scalar
+from iserror.redact.text import Safe
 from iserror.support.causes import origin
 from iserror.support.look import look
 from iserror.support.sdk import host_tool_errors
@@ -25,7 +28,8 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
     Args:
         code: Stable code, `^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`, 3 to 64 characters.
         message: What was observed. It is redacted (unless it is a `Safe`), made one line, cut
-            at 500 characters and shown on the wire. Text of the exception being handled is put in quotes.
+            at 500 characters and shown on the wire. Text of the exception being handled is put in quotes. A t-string
+            of Python 3.14 has its values quoted as `values` are.
         hint: The valid next step for the model. Treated like `message`.
         category: One of gRPC's canonical codes in lower case (default: `unknown`).
         retryable: Whether an equal call can succeed. The wire's `retryable` says in addition that a retry is safe.
@@ -34,9 +38,14 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
         outcome: Whether the side effect took place. If omitted, a category says it: `not_found` and the like mean that
             nothing was applied. A subclass may set it for all of its instances.
         details: A flat JSON object for programs. Values are redacted.
+        values: Values for names in braces in `message` and `hint`, which are templates then (`{{` and `}}` stand for
+            braces). Each is shortened to 300 characters, redacted, and put in quotes unless it looks like an identifier
+            or number. An exception means its text, or its class if it has none. Use it for what comes from outside:
+            `ToolFailure("SEARCH_FAILED", "search failed: {why}", values={"why": exc})`.
 
     Raises:
-        ValueError: If the code is malformed, the category or outcome unknown, or the message empty.
+        ValueError: If the code is malformed, the category or outcome unknown, the message empty, a name isn't in
+            `values`, or a value isn't used.
 
     An instance is also a `ToolError` of every host that the process has loaded. So each of them answers with its text,
     even where it masks other errors.
@@ -45,6 +54,8 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
     failure: Failure | None = None
     """What the guard said that raised it; None for one that an author raised."""
     _problem: Problem | None = None
+    _described: list[dict[str, Any]] | None = None
+    """What it was raised for in another process, as the log describes an exception."""
     outcome: Outcome | None = None
     log_level = logging.WARNING
     """The level at which fastmcp logs its `FastMCPError` classes, which this becomes one of."""
@@ -55,30 +66,30 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
     def __init__(
         self,
         code: str,
-        message: str,
+        message: str | TemplateString,
         *,
-        hint: str | None = None,
+        hint: str | TemplateString | None = None,
         category: Category = "unknown",
         retryable: bool = False,
         retry_after: float | timedelta | datetime | str | None = None,
         outcome: Outcome | None = None,
         details: Mapping[str, Scalar] | None = None,
+        values: Mapping[str, object] | None = None,
     ) -> None:
         check_choice("category", category, CATEGORIES)
         if outcome is not None:
             check_choice("outcome", outcome, OUTCOMES)
-        if not isinstance(message, str) or not message.strip():
-            raise ValueError("message must be a text that says what was observed")
         self.code = check_code(code)
-        self.message = message
-        self.hint = hint
+        self.message, self.hint = _texts(code, message, hint, values)
+        if not isinstance(self.message, str) or not self.message.strip():
+            raise ValueError("message must be a text that says what was observed")
         self.category: Category = category
         self.retryable = bool(retryable)
         self.retry_after = parse_retry_after(retry_after)
         if outcome is not None:
             self.outcome = outcome
         self.details = dict(details) if details else None
-        Exception.__init__(self, f"{code}: {message}")
+        Exception.__init__(self, f"{code}: {self.message}")
 
     @classmethod
     def raised_for(cls, failure: Failure, problem: Problem | None = None) -> ToolFailure:
@@ -104,21 +115,62 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        state = {key: value for key, value in self.__dict__.items() if key != "_problem"}
+        state = dict(self.__dict__)
+        problem = state.pop("_problem", None)
+        if isinstance(problem, Problem) and self.failure is not None:
+            # Another process gets what the failure means, and the original exception as the log describes it.
+            if problem.exception is not None:
+                state["_described"] = look(describe.by, None, problem.exception)
+            state["_problem"] = replace(problem, exception=None, meta=None, details=self.failure.details)
         # The class as its author wrote it: another process binds it to the hosts that it has loaded.
         written = next(cls for cls in type(self).__mro__ if "_bound_to" not in vars(cls))
-        return _rebuild, (written, self.args, state)
+        filled = tuple(key for key, value in state.items() if isinstance(value, Filled))
+        return _rebuild, (written, self.args, state, filled)
+
+
+class _Describe:
+    by: Callable[[BaseException], list[dict[str, Any]]] = staticmethod(lambda _: [])
+
+
+describe: Final = _Describe()
+"""Describes an exception for a pickle. The log sets it."""
 
 
 # Logs and pickles name the class by its public address, wherever the module is.
 ToolFailure.__module__ = "iserror"
 
 
-def _rebuild(cls: type[ToolFailure], args: tuple[object, ...], state: dict[str, object]) -> ToolFailure:
+def _rebuild(
+    cls: type[ToolFailure], args: tuple[object, ...], state: dict[str, object], filled: tuple[str, ...] = ()
+) -> ToolFailure:
     made = cls.__new__(cls)
     made.args = args
     made.__dict__.update(state)
+    for key in filled:  # its values have been quoted and redacted
+        made.__dict__[key] = Safe(made.__dict__[key])
     return made
+
+
+_NO_VALUE: Final = {"message": "The tool failed.", "hint": None}
+
+
+def _texts(
+    code: str, message: str | TemplateString, hint: str | TemplateString | None, values: Mapping[str, object] | None
+) -> tuple[str, str | None]:
+    """Return message and hint, with the values in quotes if they are templates."""
+    if values is not None and not (isinstance(values, Mapping) and all(isinstance(name, str) for name in values)):
+        raise TypeError(f"values of {code} must be a mapping of names to values, not {type(values).__name__}")
+    unused = set(values or ())
+    texts: list[Any] = []
+    for what, text in (("message", message), ("hint", hint)):
+        if is_template_string(text) or (isinstance(text, str) and values is not None):
+            # A text of nothing but a value, which may be empty, is still a failure of this code.
+            given = "{" in text if isinstance(text, str) else text.interpolations
+            text = with_values(f"{what} of {code}", text, values or {}, unused) or (_NO_VALUE[what] if given else "")
+        texts.append(text)
+    if unused:
+        raise ValueError(f"values of {code}: neither message nor hint has {', '.join(sorted(unused))}")
+    return texts[0], texts[1]
 
 
 def bound_class(cls: type[ToolFailure] = ToolFailure) -> type[ToolFailure]:
@@ -141,3 +193,14 @@ def came_from(exc: BaseException) -> tuple[BaseException | None, str]:
     if isinstance(problem, Problem) and problem.exception is not None:
         return problem.exception, "cause"
     return origin(exc)
+
+
+def id_elsewhere(exc: BaseException) -> str | None:
+    """Return the request id under which a guard raised a `ToolFailure`; None for any other exception."""
+    failure = look(getattr, None, exc, "failure", None) if issubclass(type(exc), ToolFailure) else None
+    return failure.request_id if isinstance(failure, Failure) else None
+
+
+def described_elsewhere(exc: BaseException) -> object:
+    """Return what a `ToolFailure` was raised for in the process that it comes from, as the log describes that."""
+    return look(getattr, None, exc, "_described", None) if issubclass(type(exc), ToolFailure) else None

@@ -195,12 +195,12 @@ def facts(server: str, context: Any) -> dict[str, Any]:
     }
 
 
-def without_own_keys(meta: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def without_own_keys(meta: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the `_meta` of a success without keys that only this library writes; None if it has none of them.
 
     A server behind this one sent them: its ids and claims aren't this server's.
     """
-    if not meta or not any(isinstance(key, str) and key.startswith(OWN_KEYS) for key in meta):
+    if not any(isinstance(key, str) and key.startswith(OWN_KEYS) for key in meta):
         return None
     return {key: value for key, value in meta.items() if not (isinstance(key, str) and key.startswith(OWN_KEYS))}
 

@@ -58,7 +58,7 @@ class Sdk1Wire:
         root = getattr(result, "root", None)
         if not isinstance(root, types.CallToolResult):
             return result
-        kept = without_own_keys(root.meta)
+        kept = without_own_keys(root.meta) if root.meta else None
         if kept is not None:
             root = root.model_copy(update={"meta": kept or None})
             result = types.ServerResult(root)

@@ -69,7 +69,8 @@ class Sdk2Wire:
         content = result.get("content") if isinstance(result, dict) else None
         if not isinstance(content, list):
             return result
-        kept = without_own_keys(as_mapping(result.get("_meta")))
+        meta = result.get("_meta")
+        kept = without_own_keys(meta) if meta and isinstance(meta, dict) else None
         if kept is not None:
             result = {**result, "_meta": kept}
         first, rest = {"type": "text", "text": ""}, content

@@ -21,7 +21,7 @@ from iserror.errors.resolve import resolve
 from iserror.errors.returned import stated_problem
 from iserror.errors.toolfailure import ToolFailure
 from iserror.layers.call import Call, current
-from iserror.layers.cancel import may_pass, must_pass
+from iserror.layers.cancel import PENDING, cancelled_by_scope, endure, may_pass, must_pass
 from iserror.layers.lifecycle import Scope, fail
 from iserror.layers.report import log_finished, report, report_or_keep
 from iserror.layers.toolhost import Layer
@@ -53,6 +53,11 @@ async def guarded_run(layer: Layer, arguments: Mapping[str, Any], run: Callable[
             call.progress.tool_begins(layer, arguments)
             try:
                 result = await run()
+                if not call.progress.entered:
+                    call.progress.touches()  # a class of the user's ran something else than the function
+                task = call.progress.served_by
+                if task is not None and getattr(task, PENDING, False) and not cancelled_by_scope():
+                    await endure(task)  # the tool asked to cancel its own task, and succeeded
                 problem = shield(_problem_in, None, layer, result)
                 if problem is None:
                     if scope is not None:
@@ -138,6 +143,11 @@ def _meaning(call: Call, layer: Layer, exc: BaseException) -> Problem | BaseExce
     host, progress = layer.host, call.progress
     if call.failed_with(exc) or must_pass(exc):
         return exc
+    if not progress.entered:
+        refused = host.argument_error(exc)
+        if refused is not None and not raised_below(exc, _CONVERSION):
+            return invalid_arguments(reasons_of(refused, layer.tool, progress.arguments), refused)
+        progress.touches()  # a dependency, or what a class of the user's runs instead of the function
     seconds = host.time_limit(exc, layer.tool)
     if seconds is not None:
         return timeout(exc, seconds)
@@ -146,17 +156,11 @@ def _meaning(call: Call, layer: Layer, exc: BaseException) -> Problem | BaseExce
     bad_output = issubclass(type(exc), _BAD_OUTPUT) and (progress.finished or converting)
     if bad_output or (converting and raised_by_sdk(exc)):
         return invalid_output(exc)
-    if not progress.entered:
-        refused = host.argument_error(exc)
-        if refused is not None:
-            return invalid_arguments(reasons_of(refused, layer.tool, progress.arguments), refused)
-        progress.touches()  # a dependency of the tool failed, or ran before what failed
     problem = resolve(exc, progress.maps)
     if isinstance(problem, ProtocolProblem) and call.forbids(problem):
         return crash(exc)
     if isinstance(problem, ProtocolProblem):
-        if call.parent is not None:
-            call.parent.protocol_below = problem.exception
+        call.ends_with(problem)
         progress.errs(problem)
         return problem.exception
     if progress.finished and (problem.is_crash or (not problem.mapped and raised_by_sdk(exc))):

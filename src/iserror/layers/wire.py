@@ -22,7 +22,7 @@ from iserror.errors.problem import Problem, ProtocolProblem, crash
 from iserror.errors.resolve import resolve
 from iserror.errors.returned import problem_of_result, redacted_meta
 from iserror.layers.call import Call
-from iserror.layers.cancel import cancelled_by_scope, may_pass, must_pass, task_now
+from iserror.layers.cancel import PENDING, cancellations, cancelled_by_scope, ends_request, may_pass, stay, task_now
 from iserror.layers.lifecycle import Scope, fail
 from iserror.layers.protocol import report_wire_error, wire_error
 from iserror.layers.report import log_cancelled, log_finished, report
@@ -67,7 +67,9 @@ async def serve(host: WireHost, call: Call, invoke: Callable[[], Awaitable[R]]) 
         shield(reinstall, None)
     result: Any = None
     ended: BaseException | None = None
-    call.progress.served(task_now())
+    task = task_now()
+    before = cancellations(task)
+    call.progress.served(task)
     scope = Scope(call)
     try:
         try:
@@ -78,6 +80,8 @@ async def serve(host: WireHost, call: Call, invoke: Callable[[], Awaitable[R]]) 
                 await anyio.lowlevel.checkpoint()
         except BaseException as exc:
             ended = exc
+        if ended is not None or getattr(task, PENDING, False):
+            await stay(task, before)
         answer = shield(_answer, _FAULT, host, call, result, ended)
         if answer is _FAULT:
             answer = _answer_of_fault(host, call, result, ended)
@@ -94,7 +98,7 @@ async def serve(host: WireHost, call: Call, invoke: Callable[[], Awaitable[R]]) 
 
 def _answer(host: WireHost, call: Call, result: Any, ended: BaseException | None) -> Any:
     """Return what the host sends, or the exception to raise."""
-    if ended is not None and must_pass(ended):
+    if ended is not None and ends_request(ended):
         report(call, handled="cancelled")
         log_cancelled(call)
         return ended
@@ -118,7 +122,7 @@ def _answer_of_fault(host: WireHost, call: Call, result: Any, ended: BaseExcepti
     is a crash.
     """
     progress = call.progress
-    if ended is not None and may_pass(ended):
+    if ended is not None and may_pass(ended, ends_request):
         return ended
     if ended is None and progress.finished and progress.problem is None and progress.escaped is None:
         return result

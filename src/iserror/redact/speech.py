@@ -108,6 +108,23 @@ def joined(parts: Iterable[str]) -> str:
     return Safe(re.sub(_WORD + r"x(\d+)x", lambda m: shown[int(m[1])], redact_text(text)))
 
 
+class Filled(Safe):
+    """A text of an author's words and of values in quotes. It has been redacted."""
+
+    parts: tuple[str, ...] = ()
+
+
+def filled(parts: Iterable[str]) -> str:
+    """Return what `joined` does, with the parts: what an author wrote around the values may be looked at again."""
+    kept = tuple(parts)
+    whole = joined(kept)
+    if not isinstance(whole, Safe):
+        return whole
+    made = Filled(whole)
+    made.parts = kept
+    return made
+
+
 def safe_name(name: object) -> str:
     """Return a name that a caller gave as one printable line of up to 128 characters."""
     return clean_line(name, MAX_TOOL_NAME) if isinstance(name, str) else ""
