@@ -5,10 +5,12 @@ Every library talks to a loopback server that counts what it received. Outcome a
 
 from __future__ import annotations
 
+import gc
 import inspect
 import re
 import socket
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -47,8 +49,13 @@ from urllib3.util import Retry
 
 import iserror
 from iserror import ErrorMap, Failure, ToolErrors, ToolFailure
+from iserror.errors.attempts import MAX_FRAMES, _wrapped, earlier
+from iserror.errors.records import MAX_LINKS, links_of
 from tests.packs.failing import CANARY
 from tests.packs.upstream import free_port
+
+# A client that fails leaves its sockets to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 Script = Callable[["Server", socket.socket], None]
 Act = Callable[[], Any]
@@ -604,6 +611,15 @@ def githubkit_once(server: Server) -> None:
 # --- all of them ---------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _collected() -> Iterator[None]:
+    """Collect what this file leaves, so that no other test is blamed for it."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
+
+
 @contextmanager
 def serving(*scripts: Script) -> Iterator[Server]:
     server = Server(*scripts)
@@ -644,6 +660,100 @@ def test_what_was_received(name: str) -> None:
         assert said.advice != "may be repeated"
     if not server.received and outcome == "not_applied":
         assert "nothing was sent" in said.message
+
+
+class Hostile:
+    """Raises, whatever is read of it."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise SystemExit(CANARY)
+
+
+def raised(module: str, function: str, exc: BaseException, **variables: Any) -> BaseException:
+    """The exception, raised in a function of this name that seems to be a library's."""
+    names = {"exc": exc, "__name__": module} | variables
+    exec(f"def {function}({', '.join(variables)}):\n    raise exc", names)
+    with pytest.raises(type(exc)):
+        names[function](**variables)
+    return exc
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "variable"),
+    [
+        ("urllib3.connectionpool", "urlopen", "retries"),
+        ("requests.sessions", "send", "r"),
+        ("httpx._client", "_send_handling_redirects", "response"),
+        ("aiohttp.client", "_request", "resp"),
+        ("redis.retry", "call_with_retry", "self"),
+        ("tenacity", "__call__", "retry_state"),
+        ("botocore.endpoint", "_send_request", "attempts"),
+        ("slack_sdk.web.base_client", "_perform_urllib_http_request", "retry_state"),
+        ("azure.core.pipeline.policies._retry", "send", "retry_settings"),
+        ("openai._base_client", "request", "retries_taken"),
+        ("http.client", "getresponse", "self"),
+    ],
+)
+def test_a_record_that_cannot_be_read(module: str, function: str, variable: str) -> None:
+    """It proves nothing, and whatever reading it raises stays inside."""
+    assert not earlier(raised(module, "other", ConnectionRefusedError()))
+    assert earlier(raised(module, function, ConnectionRefusedError(), **{variable: Hostile()}))
+
+
+@pytest.mark.parametrize("attribute", ["response", "request_info", "history", "errors", "args"])
+def test_an_exception_that_cannot_be_read(attribute: str) -> None:
+    """Attributes of exceptions may raise anything, too."""
+
+    def raises(exc: object) -> None:
+        raise SystemExit(CANARY)
+
+    kind = type("Broken", (ConnectionRefusedError,), {attribute: property(raises), "__module__": "requests.exceptions"})
+    assert earlier(kind()) in (True, False)
+
+
+def test_what_is_looked_at_is_bounded() -> None:
+    """A failure with more exceptions or frames than anybody reads proves nothing."""
+    last: BaseException = ConnectionRefusedError()
+    for _ in range(MAX_LINKS - 1):
+        last, last.__context__ = ConnectionRefusedError(), last
+    assert not earlier(last)
+    last, last.__context__ = ConnectionRefusedError(), last
+    assert earlier(last)
+    for _ in range(100_000):
+        last, last.__context__ = ConnectionRefusedError(), last
+    assert len(list(links_of(last))) == MAX_LINKS + 1
+    while last.__context__ is not None:  # a chain of that length can't be freed at once
+        last = last.__context__
+
+    def deep(left: int) -> None:
+        if left:
+            deep(left - 1)
+        raise ConnectionRefusedError
+
+    for depth, doubt in ((MAX_FRAMES - 2, False), (MAX_FRAMES - 1, True)):
+        with pytest.raises(ConnectionRefusedError) as caught:
+            deep(depth)
+        assert earlier(caught.value) is doubt
+
+
+@pytest.mark.parametrize(
+    ("passed", "wrapped"),
+    [
+        (["iserror.guard", "shop.tools", "httpx._client", "httpcore._sync.http11"], False),
+        (["iserror.guard", "shop.tools", "backoff._sync", "shop.tools", "httpx._client"], True),
+        (["backoff._sync", "shop.tools", "httpx._client"], True),
+        (["shop.tools", "anyio", "asyncio.tasks", "opentelemetry.trace", "httpx._client"], False),
+        # Another library between the tool and the client; the server's own package may be installed, too.
+        (["shop.tools", "hypothesis.core", "httpx._client"], True),
+        (["hypothesis.core", "hypothesis.tools", "httpx._client"], False),
+        (["shop.tools", "httpx._client", "hypothesis.transport", "httpx._transports"], True),
+        # A double that raises in the client's place.
+        (["shop.tools", "httpx._client", "hypothesis.transport"], False),
+    ],
+)
+def test_another_library_in_between(passed: list[str], wrapped: bool) -> None:
+    """How often a library calls the client isn't known, unless it is one that passes a call on as it is."""
+    assert _wrapped(passed) is wrapped
 
 
 @pytest.mark.parametrize("name", ["urllib3_repeats_delete", "redis_repeats"])

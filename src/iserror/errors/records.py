@@ -352,7 +352,7 @@ def _of_azure(exc: Any, witnessed: set[str]) -> bool:
 
 
 def _of_google(exc: Any, witnessed: set[str]) -> bool:
-    answer = getattr(exc, "response", None)
+    answer: Any = getattr(exc, "response", None)
     if hasattr(answer, "raw"):
         return _history(answer.raw.retries)
     return hasattr(answer, "code") and _of_grpc(answer, witnessed)

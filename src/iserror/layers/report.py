@@ -118,8 +118,9 @@ def protocol_outcome(call: Call, problem: ProtocolProblem) -> Outcome:
         code=problem.name or str(problem.code),
         category=_protocol_category(problem),
         effect=call.effect,
-        outcome="not_applied",
-        basis="code" if problem.name else "category",
+        # Only our own codes say it: an author's may come after an effect.
+        outcome="not_applied" if problem.name else None,
+        basis="code" if problem.name else "none",
         untouched=not call.progress.touched,
     ).outcome
 

@@ -20,8 +20,8 @@ from iserror.layers.lifecycle import Scope, fail
 from iserror.layers.options import Options
 from iserror.layers.protocol import protocol_exception
 from iserror.layers.report import log_cancelled, log_finished, log_returned_error, report_or_keep
-from iserror.logs.owner import unbind
 from iserror.layers.returned import checked
+from iserror.logs.owner import unbind
 from iserror.logs.sink import tell_once
 from iserror.support.look import look, shield
 
