@@ -328,7 +328,8 @@ def test_before_the_request(lines: Lines, aws: Aws, monkeypatch: pytest.MonkeyPa
     ):
         said = failure(PACK, lines, action)
         assert (said.code, said.outcome) == (code, "not_applied")
-        assert said.advice == "stop and tell the user"
+        stop = code == "UPSTREAM_UNAUTHENTICATED"
+        assert said.advice == ("stop and tell the user" if stop else "do not repeat it unchanged")
 
 
 @mock_aws
