@@ -87,6 +87,18 @@ class Call:
             self.request_id = parent.request_id
             self.trace_id = parent.trace_id
 
+    def ends(self) -> None:
+        """Note that nothing more of the call's runs, hooks included."""
+        self.over = True
+
+    def outlives(self) -> None:
+        """Note that it runs in a task that another call started and did not wait for."""
+        self.orphaned = True
+
+    def waited(self, seconds: float) -> None:
+        """Take time out of what the call took."""
+        self.started += int(seconds * 1e9)
+
     @property
     def root(self) -> Call:
         """The outermost call that this one is nested in, or the call itself."""
@@ -150,7 +162,7 @@ def still_open(call: Call) -> Call | None:
 
 _NONE: Final = Call(cast(Settings, None), "")
 """What is current where no call shall be: a worker that is started there fails for the call that waits for it."""
-_NONE.over = True
+_NONE.ends()
 _NONE.progress.closes()
 
 

@@ -47,7 +47,7 @@ class Scope:
         try:
             report_kept(call)
         finally:
-            call.over = True
+            call.ends()
             self.step_out()
         if call.parent is None and call.progress.problem is not None:
             call.progress.lets_go()

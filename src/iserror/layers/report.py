@@ -260,7 +260,7 @@ class _Orphans:
         """Report what has waited since a time or longer."""
         for key, (begun, call, problem, failure) in list(self.waiting.items()):
             if begun <= since and self.waiting.pop(key, None) is not None:
-                call.started += int((time.monotonic() - begun) * 1e9)  # it did not take longer for that
+                call.waited(time.monotonic() - begun)  # it did not take longer for that
                 call.progress.fails(problem, failure)
                 report(call)
                 call.progress.lets_go()

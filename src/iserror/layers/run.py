@@ -59,7 +59,8 @@ class Run:
         if settings is None:
             return None
         call = Call(settings, name, outer)
-        call.orphaned = orphaned
+        if orphaned:
+            call.outlives()
         call.progress.stands_alone(options)
         if outer is not None:
             outer.progress.touches()
