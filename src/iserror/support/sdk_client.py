@@ -48,7 +48,7 @@ def tool_sender(session: Any) -> Callable[[str, dict[str, Any], dict[str, Any]],
 
 
 async def cancel_request(session: Any, request_id: Any) -> None:
-    """Tell the server that nobody waits for a request any more (`notifications/cancelled`). Never raises.
+    """Tell the server that the client no longer waits for a request (`notifications/cancelled`). Never raises.
 
     Args:
         session: A client.
@@ -74,7 +74,7 @@ sent_id: Final[ContextVar[list[Any] | None]] = ContextVar("iserror_sent_id", def
 def note_ids(session: Any) -> None:
     """Make a session of mcp 1.x put the ids of its requests into `sent_id`.
 
-    It tells nobody else which id a request has, and sends no `notifications/cancelled` when a caller gives up. mcp 2.x
+    It reports to no caller which id a request has, and sends no `notifications/cancelled` when a caller gives up. mcp 2.x
     does that itself.
     """
     inner = _session_of_sdk_1(session)
