@@ -74,8 +74,8 @@ sent_id: Final[ContextVar[list[Any] | None]] = ContextVar("iserror_sent_id", def
 def note_ids(session: Any) -> None:
     """Make a session of mcp 1.x put the ids of its requests into `sent_id`.
 
-    It reports to no caller which id a request has, and sends no `notifications/cancelled` when a caller gives up. mcp 2.x
-    does that itself.
+    It reports to no caller which id a request has, and sends no `notifications/cancelled` when a caller gives up.
+    mcp 2.x does that itself.
     """
     inner = _session_of_sdk_1(session)
     send = getattr(inner, "send_request", None)
