@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,7 @@ from iserror.client import (
     UrlElicitationRequired,
     classify,
 )
+from iserror.client import outcome as outcome_module
 from iserror.support.causes import Group
 from tests.helpers.hosts import IS_FASTMCP, ON_SDK_1, CallToolResult, TextContent, protocol_error, types
 
@@ -410,7 +412,13 @@ def http_error(status: int) -> httpx.HTTPStatusError:
         (protocol_error(-32602, "Failed to parse date '2026-13-01'"), ProtocolFailed),
         (protocol_error(-32603, "Server returned an error page"), ProtocolFailed),
         (RuntimeError("Server session was closed unexpectedly"), OutcomeUnknown),
-        (protocol_error(-32001, "Session not found"), ProtocolFailed),
+        (protocol_error(-32001, "Session not found"), NotSent),
+        (protocol_error(32600, "Session terminated"), NotSent),
+        (protocol_error(-32600, "Session terminated"), NotSent),
+        (protocol_error(-32600, "Session not found"), NotSent),
+        (protocol_error(-32600, "Session not found", {"iserror/request_id": ID}), ProtocolFailed),
+        (protocol_error(-32600, "Session not found."), ProtocolFailed),
+        (protocol_error(-32603, "Session terminated before the request completed"), ProtocolFailed),
         (protocol_error(-32700, "Failed to parse JSON response: 1 validation error"), ContractBroken),
         (RuntimeError("Tool x has an output schema but did not return structured content"), ContractBroken),
         (RuntimeError("Invalid structured content returned by tool x: 7"), ContractBroken),
@@ -543,3 +551,105 @@ def test_any_message(message: Any) -> None:
     flag = result.get("isError", False) if isinstance(result, dict) else None
     assert isinstance(outcome, ToolFailed) <= (flag is True)
     assert isinstance(outcome, Succeeded) <= (flag is False)
+
+
+# --- bounds, and hostile objects -----------------------------------------------------------------------------
+
+
+class Hostile(Mapping[str, Any]):
+    """Whatever is asked of it raises."""
+
+    def __getitem__(self, key: str) -> Any:
+        raise RuntimeError("get")
+
+    def __iter__(self) -> Any:
+        raise RuntimeError("iter")
+
+    def __len__(self) -> int:
+        raise RuntimeError("len")
+
+
+def nested(depth: int) -> Any:
+    value: Any = "x"
+    for _ in range(depth):
+        value = {"a": [value]}
+    return value
+
+
+CYCLE: dict[str, Any] = {}
+CYCLE["a"] = CYCLE
+HOSTILE: dict[str, Any] = {
+    "deep": nested(200),
+    "deeper": nested(20_000),
+    "cycle": CYCLE,
+    "hostile": Hostile(),
+    "keys": {1: 2, None: 3, (1,): 4},
+    "big number": 10**5_000,
+    "object": object(),
+    "surrogate": "\ud800",
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_nothing_makes_it_raise(case: str) -> None:
+    """Wherever a deep, endless, odd or hostile value stands, there is an outcome with a report."""
+    value = HOSTILE[case]
+    block = {"type": "text", "text": "x"}
+    results = [
+        value,
+        {"content": value},
+        {"content": [value]},
+        {"content": [{**block, "text": value}], "isError": True},
+        {"content": [{"type": value, "text": "x"}]},
+        {"content": [], "isError": value},
+        {"content": [], "isError": True, "_meta": value},
+        {"content": [], "_meta": value, "structuredContent": value},
+        {"content": [], "isError": True, "_meta": {"iserror/failure": value}},
+        *({"content": [], "isError": True, "_meta": {"iserror/failure": {**ENVELOPE, k: value}}} for k in ENVELOPE),
+        {"content": [], "structuredContent": {"succeeded": value, "failed": [value], "complete": False}},
+        {"resultType": "input_required", "inputRequests": value},
+    ]
+    errors = [value, *({"code": code, "message": "m", "data": value} for code in (-1, -32602, value))]
+    errors += [{"code": 1, "message": value}, {"code": -32042, "message": "m", "data": {"elicitations": [value]}}]
+    messages = [response(result) for result in results] + [{"jsonrpc": "2.0", "id": 1, "error": e} for e in errors]
+    messages += [{"jsonrpc": "2.0", "id": value, "result": {"content": []}}, ValueError(value)]
+    for message in messages:
+        outcome = classify(message, tool="x", catalogue=["xy"])
+        assert 0 < len(outcome.report) <= 2_000
+        assert outcome.request_id in (None, ID)
+
+
+@pytest.mark.parametrize("depth", [200, 1_000])
+def test_a_deep_result_of_an_sdk(depth: int) -> None:
+    """A result object whose `_meta` is nested deeper than pydantic goes is read all the same."""
+    result = CallToolResult.model_validate({"content": [TEXT], "isError": True, "_meta": {"iserror/failure": ENVELOPE}})
+    assert result.meta is not None
+    result.meta["deep"] = nested(depth)
+    outcome = classify(result)
+    assert isinstance(outcome, ToolFailed)
+    assert (outcome.code, outcome.text) == ("BUSY", "hello")
+
+
+def test_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of much text a report reads as much as it can show, and of much data nothing is looked at but the request id."""
+    read: list[int] = []
+    bounded = outcome_module.bounded
+
+    def counted(text: str) -> str:
+        read.append(len(text))
+        return bounded(text)
+
+    monkeypatch.setattr(outcome_module, "bounded", counted)
+    for text, blocks in (("a b\u200b" * 100_000, 1), ("a b\u200b" * 100, 1_000), ("", 1_000)):
+        content = [{"type": "text", "text": text}] * blocks
+        for flag in (True, False):
+            outcome = classify(response({"content": content, "isError": flag}))
+            assert 0 < len(outcome.report) <= 2_000
+            assert isinstance(outcome, (ToolFailed, Succeeded))
+            assert outcome.text == "\n".join([text] * blocks)
+    assert max(read) < 5 * outcome_module.MAX_REPORT
+
+    many: Any = {"iserror/request_id": ID, "items": ["token=abc"] * 10_000}
+    outcome = classify(error(-1, "m", many))
+    assert isinstance(outcome, ProtocolFailed)
+    assert (outcome.data, outcome.request_id) == ({"iserror/request_id": ID}, ID)

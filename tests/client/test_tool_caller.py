@@ -476,6 +476,54 @@ async def test_a_session_that_gives_nonsense() -> None:
     assert isinstance(await ToolCaller(ClientSession(lambda *_: object()), **QUICK).call("write"), ContractBroken)
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("tool", "outcome", "keys", "attempts"),
+    [
+        ("write", "unknown", {}, 1),
+        ("write", "not_applied", {}, 2),
+        ("read", "unknown", {}, 2),
+        ("keyed", "unknown", {"keyed": "key"}, 2),
+        ("unlisted", "unknown", {}, 1),
+        ("unlisted", "unknown", {"unlisted": "key"}, 1),
+    ],
+)
+async def test_an_envelope_makes_nothing_safe(tool: str, outcome: str, keys: dict[str, str], attempts: int) -> None:
+    """Of an unknown outcome a retry needs the tool's own annotations or a key, whatever the envelope says of it."""
+    session = ClientSession(lambda n, tool, arguments: failed(retryable=True, outcome=outcome))
+    found = await ToolCaller(session, idempotency_keys=keys, max_attempts=2, **QUICK).call(tool, {"id": 1})
+    assert found.attempts == len(session.sent) == attempts
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "error", [protocol_error(32600, "Session terminated"), protocol_error(-32600, "Session not found")]
+)
+async def test_a_session_that_is_gone(error: Exception) -> None:
+    """What a server said that doesn't know the session was not sent to a tool. It isn't tried again on that session."""
+    session = ClientSession(lambda n, tool, arguments: error)
+    for tool in ("read", "write"):
+        outcome = await ToolCaller(session, **QUICK).call(tool)
+        assert isinstance(outcome, NotSent)
+        assert (outcome.reason, outcome.attempts) == ("session", 1)
+        assert "may have taken effect" not in outcome.report
+
+
+@pytest.mark.anyio
+async def test_a_read_tool_takes_no_effect() -> None:
+    """A report never says of a tool that only reads that it may have taken effect, whatever came."""
+    unsure = "it may have taken effect, check before any further call"
+    said = failed(outcome="unknown").model_dump(by_alias=True)
+    said["_meta"]["iserror/failure"]["advice"] = unsure
+    for answer in (object(), protocol_error(-1, "own"), LOST, CallToolResult.model_validate(said)):
+        session = ClientSession(lambda n, tool, arguments: answer)
+        reports = [(await ToolCaller(session, max_attempts=1, **QUICK).call(tool)).report for tool in ("read", "write")]
+        assert ["may have taken effect" in report for report in reports] == [False, True]
+        refused = ToolCaller(session, max_attempts=1, max_identical_failures=1, **QUICK)
+        await refused.call("read")
+        assert "may have taken effect" not in (await refused.call("read")).report
+
+
 # --- budgets -------------------------------------------------------------------------------------------------
 
 KINDS: dict[str, Any] = {

@@ -35,8 +35,16 @@ from iserror.logs.fingerprint import fingerprint
 from iserror.logs.record import SCHEMA_VERSION
 from iserror.logs.redaction import log_text
 from iserror.redact.speech import log_name, safe_name
+from iserror.support.look import look
 from iserror.support.otel import active, active_traceparent, parse_traceparent
-from iserror.support.sdk_client import input_schema_of, is_annotated, tool_sender
+from iserror.support.sdk_client import (
+    cancel_request,
+    input_schema_of,
+    is_annotated,
+    note_ids,
+    sent_id,
+    tool_sender,
+)
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -69,7 +77,7 @@ class ToolCaller:
 
     A call is retried
 
-    - if its envelope has `retryable: true`,
+    - if its envelope has `retryable: true`, and nothing was applied or a retry is safe as after an unknown outcome,
     - if there was no connection,
     - after an unknown outcome, if the tool is annotated as read-only or idempotent, or the call has an idempotency key.
 
@@ -207,7 +215,9 @@ class ToolCaller:
             sleep=anyio.sleep,
             stop=self._tenacity.stop_never,
             wait=self._wait,
-            retry=self._tenacity.retry_if_result(lambda outcome: not ended and self._will_retry(outcome, attempts)),
+            retry=self._tenacity.retry_if_result(
+                lambda outcome: not ended and self._will_retry(call, outcome, attempts)
+            ),
         )
         outcome: CallOutcome = await retrying(once)
         if lost is not None and _claims_no_effect(outcome) and not self._only_reads(call.tool):
@@ -231,12 +241,18 @@ class ToolCaller:
 
     async def _send_and_classify(self, call: _Call, traceparent: str) -> CallOutcome:
         answer: Any = None
-        with anyio.move_on_after(self._timeout) as timer:
-            try:
-                with active(traceparent):
-                    answer = await self._send(call.tool, call.arguments, {"traceparent": traceparent})
-            except Exception as exc:
-                answer = exc
+        ids: list[Any] = []
+        look(note_ids, None, self._session)
+        noted = sent_id.set(ids)
+        try:
+            with anyio.move_on_after(self._timeout) as timer:
+                try:
+                    with active(traceparent):
+                        answer = await self._send(call.tool, call.arguments, {"traceparent": traceparent})
+                except Exception as exc:
+                    answer = exc
+        finally:
+            sent_id.reset(noted)
         if timer.cancelled_caught and answer is None:
             outcome: CallOutcome = OutcomeUnknown("timeout", f"nothing within {self._timeout:g} s.")
         else:
@@ -244,7 +260,10 @@ class ToolCaller:
                 outcome = classify(answer, tool=call.tool, catalogue=self._tools or ())
             except TypeError:
                 outcome = ContractBroken("the client library returned something that is not a result")
+        outcome = replace(outcome, read_only=self._only_reads(call.tool))
         if isinstance(outcome, OutcomeUnknown):
+            if outcome.reason == "timeout" and ids:
+                await cancel_request(self._session, ids[-1])  # before a retry, so that both don't run at once
             return replace(outcome, repeatable=self._is_safe_to_retry(call), idempotency_key=call.key)
         return outcome
 
@@ -282,11 +301,13 @@ class ToolCaller:
 
     # --- retries ---------------------------------------------------------------------------------------------
 
-    def _will_retry(self, outcome: CallOutcome, attempts: int) -> bool:
+    def _will_retry(self, call: _Call, outcome: CallOutcome, attempts: int) -> bool:
         """Return True if a retry can help and is safe, and every limit allows it."""
         match outcome:
-            case ToolFailed(failure=Failure(retryable=True, outcome="not_applied" | "unknown")):
+            case ToolFailed(failure=Failure(retryable=True, outcome="not_applied")):
                 helps = True
+            case ToolFailed(failure=Failure(retryable=True, outcome="unknown")):
+                helps = self._is_safe_to_retry(call)  # whatever the envelope says of it
             case OutcomeUnknown(repeatable=True) | NotSent(reason="connection"):
                 helps = True
             case _:
@@ -316,7 +337,7 @@ class ToolCaller:
                 "kind": type(outcome).__name__,
                 "code": code_of(outcome),
                 "message": log_text(outcome.report.partition("\n")[0]),
-                "will_repeat": self._will_retry(outcome, attempts),
+                "will_repeat": self._will_retry(call, outcome, attempts),
             }
             if isinstance(outcome, OutcomeUnknown) and outcome.exception is not None:
                 line["exception"] = described(outcome.exception)

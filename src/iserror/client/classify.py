@@ -9,8 +9,8 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
@@ -29,14 +29,22 @@ from iserror.errors.failure import Failure
 from iserror.errors.partial import PartialResult
 from iserror.redact import redact
 from iserror.redact.speech import safe_line
-from iserror.support.causes import Group, leaves, text_of
-from iserror.support.jsonrpc import FAILURE_KEY, INVALID_PARAMS, URL_ELICITATION_REQUIRED
-from iserror.support.look import look
+from iserror.support.causes import Group, frames, leaves, text_of
+from iserror.support.jsonrpc import FAILURE_KEY, INVALID_PARAMS, REQUEST_ID_KEY, URL_ELICITATION_REQUIRED
+from iserror.support.look import is_ours, look, shield
 from iserror.support.sdk import protocol_error_data
-from iserror.support.sdk_client import client_fault, wire_form
+from iserror.support.sdk_client import client_fault, is_session_gone, wire_form
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVarTuple, Unpack
+
+    Ts = TypeVarTuple("Ts")
 
 MAX_NAMES: Final = 500
 """Names of a catalog to compare an unknown name with."""
+
+MAX_VALUES: Final = 5_000
+"""Values in an error's data. Of more only the request id is kept."""
 
 
 def classify(
@@ -55,21 +63,42 @@ def classify(
         TypeError: If `x` is anything else, or an exception that isn't a failure of the call (a cancellation, an
             interrupt): let it propagate.
     """
-    if isinstance(x, (bytes, bytearray)):
-        return _of_bytes(bytes(x), jsonrpc_id, tool, catalogue)
-    if isinstance(x, Mapping):
-        return _of_message(x, jsonrpc_id, tool, catalogue)
-    if isinstance(x, BaseException):
-        if not all(isinstance(leaf, Exception) for leaf in leaves(x)):
-            raise TypeError(f"{type(x).__name__} is not a failure of a call: let it propagate")
-        return _of_exception(x, tool, catalogue)
-    wire = wire_form(x)
+    kind = type(x)  # an object may lie about its class
+    if issubclass(kind, BaseException):
+        if not look(lambda: all(issubclass(type(leaf), Exception) for leaf in leaves(x)), True):  # type: ignore[arg-type]
+            raise TypeError(f"{kind.__name__} is not a failure of a call: let it propagate")
+        return _safely(_of_exception, _unknown("client", x), x, tool, catalogue)  # type: ignore[arg-type]
+    if issubclass(kind, (bytes, bytearray)):
+        return _safely(_of_bytes, _UNREADABLE, x, jsonrpc_id, tool, catalogue)  # type: ignore[arg-type]
+    if issubclass(kind, Mapping):
+        return _safely(_of_message, _UNREADABLE, x, jsonrpc_id, tool, catalogue)
+    wire = look(wire_form, None, x)
     if wire is None:
         raise TypeError(
-            f"cannot classify {type(x).__module__}.{type(x).__qualname__}: pass a JSON-RPC response (dict or bytes), "
+            f"cannot classify {kind.__module__}.{kind.__qualname__}: pass a JSON-RPC response (dict or bytes), "
             "a CallToolResult, or the exception that the client raised"
         )
-    return _of_result(wire)
+    return _safely(_of_result, _UNREADABLE, wire)
+
+
+_UNREADABLE: Final = ContractBroken("it cannot be read")
+
+
+def _safely(read: Callable[[Unpack[Ts]], CallOutcome], otherwise: CallOutcome, *args: Unpack[Ts]) -> CallOutcome:
+    """Read an answer. What an object inside it raises, or its depth, makes it unreadable; a bug of ours is reported."""
+
+    def step() -> CallOutcome:
+        try:
+            return read(*args)
+        except Exception as exc:
+            innermost = None
+            for innermost in frames(exc):  # noqa: B007 - the last one is wanted
+                pass
+            if isinstance(exc, RecursionError) or innermost is None or not is_ours(innermost):
+                return otherwise
+            raise
+
+    return shield(step, otherwise)
 
 
 # --- what was received ---------------------------------------------------------------------------------------
@@ -113,7 +142,7 @@ def _is_id(value: object) -> bool:
 
 
 def _is_code(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
 
 
 def _of_result(result: object) -> CallOutcome:
@@ -181,6 +210,8 @@ def _is_block(block: object) -> bool:
 
 def _of_error(code: int, message: str, data: Any, tool: str | None, catalogue: Iterable[str]) -> CallOutcome:
     """Read a JSON-RPC error."""
+    if is_session_gone(code, message, data):
+        return NotSent("session", _NO_SESSION)
     said = safe_line(message, empty="The request failed.")
     if code == URL_ELICITATION_REQUIRED:
         found = data.get("elicitations") if isinstance(data, Mapping) else None
@@ -189,7 +220,26 @@ def _of_error(code: int, message: str, data: Any, tool: str | None, catalogue: I
         return UrlElicitationRequired(tuple(found), said)
     failure = Failure.from_wire(data.get(FAILURE_KEY)) if isinstance(data, Mapping) else None
     closest = _closest(message, tool, catalogue) if code == INVALID_PARAMS else ()
-    return ProtocolFailed(code, said, redact(data), closest, failure, {"message": message, "data": data})
+    return ProtocolFailed(code, said, _redacted(data), closest, failure, {"message": message, "data": data})
+
+
+_NO_SESSION: Final = (
+    "the server has no such session any more, so no tool ran. Connect again with a new session before any further call."
+)
+
+
+def _redacted(data: Any) -> Any:
+    """Return redacted data; of data with more than `MAX_VALUES` values only the request id."""
+    waiting, count = [data], 0
+    while waiting:
+        value = waiting.pop()
+        items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+        count += 1 + len(items)
+        if count > MAX_VALUES:
+            kept = data.get(REQUEST_ID_KEY) if isinstance(data, Mapping) else None
+            return {REQUEST_ID_KEY: kept} if isinstance(kept, str) and len(kept) == 32 else None
+        waiting += items
+    return redact(data)
 
 
 _UNKNOWN_TOOL: Final = re.compile(r"unknown tool:?\s*['\"]?([^'\"\n]{1,200})", re.IGNORECASE)

@@ -12,14 +12,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from iserror.errors.failure import Failure
-from iserror.redact.text import clean, clean_line, cut_short
+from iserror.errors.verdict import UNSURE
+from iserror.redact.text import bounded, clean_line, cut_short
 from iserror.support.jsonrpc import REQUEST_ID_KEY
+from iserror.support.look import look
 
 if TYPE_CHECKING:
     from iserror.errors.partial import PartialResult
 
 Block: TypeAlias = Mapping[str, Any]
 """A content block in its wire form: `{"type": "text", "text": ...}`."""
+
+MAX_BLOCKS: Final = 200
+"""Blocks of a result that a report shows."""
 
 MAX_REPORT: Final = 2_000
 """Characters of a report. An envelope's whole text is shorter."""
@@ -36,6 +41,8 @@ _CLOSING_LINE: Final = re.compile(r"request_id: ([0-9a-f]{32})\]\s*\Z")
 class _Called:
     attempts: int = 1
     """How often `ToolCaller` tried the call. 0 if a limit forbade it."""
+    read_only: bool = field(default=False, repr=False, compare=False)
+    """Whether the tool's annotations say that it only reads, so that no call has an effect. `ToolCaller` sets it."""
 
     @property
     def request_id(self) -> str | None:
@@ -45,13 +52,17 @@ class _Called:
     @property
     def report(self) -> str:
         """The text for a model: up to 2,000 characters, never empty."""
-        text = clean("\n".join(self._lines())).strip()
+        text = bounded(look(lambda: "\n".join(self._lines()), "")).strip() or "The outcome cannot be shown."
         tried = f"\n[tried {self.attempts} times]" if self.attempts > 1 else ""
         limit = MAX_REPORT - len(tried)
         return (text if len(text) <= limit else cut_short(text, limit)) + tried
 
     def _lines(self) -> Iterator[str]:
         raise NotImplementedError
+
+    def _check(self) -> Iterator[str]:
+        if not self.read_only:
+            yield _CHECK
 
 
 @dataclass(frozen=True)
@@ -71,7 +82,7 @@ class Succeeded(_Called):
         return "\n".join(map(shown, self.content))
 
     def _lines(self) -> Iterator[str]:
-        yield self.text or "The call succeeded and returned nothing."
+        yield "\n".join(_first(self.content)) or "The call succeeded and returned nothing."
 
 
 @dataclass(frozen=True)
@@ -104,14 +115,15 @@ class ToolFailed(_Called):
         if self.failure is not None:
             return self.failure.request_id
         # Only the text has it if the tool is decorated on a server without `attach`, or a client raised an exception.
-        found = _CLOSING_LINE.search(self.text[-200:])
+        found = _CLOSING_LINE.search(look(lambda: self.text[-200:], ""))
         return found[1] if found else None
 
     def _lines(self) -> Iterator[str]:
         if self.failure is not None:
-            yield self.failure.text
+            unsure = self.read_only and self.failure.advice == UNSURE
+            yield (self.failure.model_copy(update={"advice": None}) if unsure else self.failure).text
         else:
-            yield self.text.strip() or "The tool failed and did not say why."
+            yield "\n".join(_first(self.content)).strip() or "The tool failed and did not say why."
 
 
 @dataclass(frozen=True)
@@ -140,7 +152,7 @@ class ProtocolFailed(_Called):
         if self.closest:
             yield f"Tools with a similar name: {', '.join(self.closest)}."
         if self.code not in _BEFORE_THE_TOOL and not 400 <= self.code < 500:
-            yield _CHECK
+            yield from self._check()
 
 
 @dataclass(frozen=True)
@@ -178,7 +190,7 @@ class ContractBroken(_Called):
 
     def _lines(self) -> Iterator[str]:
         yield f"The server's answer cannot be read: {self.reason}."
-        yield _CHECK
+        yield from self._check()
 
 
 @dataclass(frozen=True)
@@ -199,7 +211,10 @@ class OutcomeUnknown(_Called):
 
     def _lines(self) -> Iterator[str]:
         yield f"No answer came: {self.message}"
-        yield "The same call may be repeated." if self.repeatable else _CHECK
+        if self.repeatable:
+            yield "The same call may be repeated."
+        else:
+            yield from self._check()
         if self.last is not None:
             yield f"A later attempt: {self.last.report}"
 
@@ -208,8 +223,8 @@ class OutcomeUnknown(_Called):
 class NotSent(_Called):
     """The call wasn't sent and had no effect."""
 
-    reason: Literal["connection", "identical_failures", "run_budget"]
-    """No connection, or a limit of `ToolCaller`."""
+    reason: Literal["connection", "session", "identical_failures", "run_budget"]
+    """No connection, a session that the server doesn't know (any more), or a limit of `ToolCaller`."""
     message: str
     """Safe: what was tried, and what to do."""
     last: CallOutcome | None = None
@@ -246,11 +261,25 @@ def code_of(outcome: CallOutcome) -> str | None:
     return outcome.code if isinstance(outcome, ToolFailed) else None
 
 
+def _first(content: tuple[Block, ...]) -> Iterator[str]:
+    """Yield the texts of blocks, as far as a report can show them. What cannot be seen counts too."""
+    room = 4 * MAX_REPORT
+    for block in content[:MAX_BLOCKS]:
+        text = shown(block)[:room]
+        room -= len(text)
+        yield text
+        if room <= 0:
+            yield "…"
+            return
+    if len(content) > MAX_BLOCKS:
+        yield "…"
+
+
 def shown(block: Block) -> str:
     """Render a content block as text: a text unchanged, any other kind as one line that names it."""
     kind = block.get("type")
     if kind == "text":
-        return str(block["text"])
+        return str.__str__(block["text"])
     if kind == "resource":
         resource = block["resource"]
         head = f"[resource {clean_line(resource['uri'], 200)}"

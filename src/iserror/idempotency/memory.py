@@ -131,7 +131,7 @@ class MemoryStore:
                 raise RuntimeError("the caller has no room for another idempotency key: its calls in progress fill it")
             going.append(oldest)
             count, size = count - 1, size - self._held[oldest].size
-        # Its own keys stay if others fill the store: nobody can make them go.
+        # Its own keys stay if others fill the store: no other caller can make them go.
         if (count > 0 and len(self._held) + count > self.max_entries) or (
             size > 0 and self._size + size > self.max_bytes
         ):

@@ -14,6 +14,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from typing_extensions import TypeVarTuple, Unpack
 
     Ts = TypeVarTuple("Ts")
@@ -29,6 +31,11 @@ MAX_PLACES: Final = 20
 
 ROOT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 """The folder of this package: a frame below it is ours."""
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Return True if a frame runs code of this library."""
+    return frame.f_code.co_filename.startswith(ROOT)
 
 
 def look(fn: Callable[[Unpack[Ts]], T], otherwise: D, *args: Unpack[Ts]) -> T | D:

@@ -6,10 +6,14 @@ import inspect
 import re
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any, Final, Literal, TypeAlias
 
+import anyio
 from pydantic import BaseModel
 
+from iserror.support.look import look
 from iserror.support.sdk import (
     HOSTS,
     either,
@@ -43,6 +47,62 @@ def tool_sender(session: Any) -> Callable[[str, dict[str, Any], dict[str, Any]],
     )
 
 
+async def cancel_request(session: Any, request_id: Any) -> None:
+    """Tell the server that the client no longer waits for a request (`notifications/cancelled`). Never raises.
+
+    Args:
+        session: A client.
+        request_id: The JSON-RPC id of the request, as `sent_id` gave it.
+    """
+    kind = sys.modules.get("mcp.types")
+    inner = _session_of_sdk_1(session)
+    if kind is None or inner is None:
+        return
+    params = kind.CancelledNotificationParams(requestId=request_id, reason="the client's time limit ran out")
+    sent = kind.ClientNotification(kind.CancelledNotification(method="notifications/cancelled", params=params))
+    with suppress(Exception), anyio.move_on_after(_CANCEL_LIMIT):
+        await inner.send_notification(sent)
+
+
+_CANCEL_LIMIT: Final = 2.0
+"""Seconds to wait until a notification is written."""
+
+sent_id: Final[ContextVar[list[Any] | None]] = ContextVar("iserror_sent_id", default=None)
+"""Gets the JSON-RPC id of the next `tools/call` that a session of mcp 1.x sends in this context."""
+
+
+def note_ids(session: Any) -> None:
+    """Make a session of mcp 1.x put the ids of its requests into `sent_id`.
+
+    It reports to no caller which id a request has, and sends no `notifications/cancelled` when a caller gives up.
+    mcp 2.x does that itself.
+    """
+    inner = _session_of_sdk_1(session)
+    send = getattr(inner, "send_request", None)
+    if inner is None or send is None or "send_request" in vars(inner):
+        return
+
+    async def send_request(request: Any, *args: Any, **kwargs: Any) -> Any:
+        ids = sent_id.get()
+        if ids is not None and type(getattr(request, "root", None)).__name__ == "CallToolRequest":
+            ids.append(inner._request_id)
+        return await send(request, *args, **kwargs)
+
+    inner.send_request = send_request
+
+
+def _session_of_sdk_1(session: Any) -> Any:
+    """Return the mcp 1.x `ClientSession` behind a client, or None if it is another generation's, or not connected."""
+    for found in (session, look(lambda: session.session, None)):
+        if look(_is_of_sdk_1, False, found):
+            return found
+    return None
+
+
+def _is_of_sdk_1(session: Any) -> bool:
+    return isinstance(session._request_id, int) and callable(session.send_notification)
+
+
 def next_page(session: Any, page: Any) -> dict[str, Any] | None:
     """Return the arguments with which a client's `list_tools` gets the next page, or None if this one is the last."""
     cursor = either(page, "next_cursor", "nextCursor")
@@ -69,7 +129,9 @@ def wire_form(value: object) -> object:
     if not {cls.__name__ for cls in type(value).__mro__} & {"CallToolResult", "InputRequiredResult"}:
         return None
     if isinstance(value, BaseModel):
-        return _dumped(value)
+        dumped = look(_dumped, None, value)
+        if dumped is not None:
+            return dumped  # otherwise it is nested too deeply: what is inside it stays as it is
     # fastmcp's own dataclass. Its `data` isn't what was sent, but what fastmcp made of the structured content.
     wire = {
         "content": [_dumped(b) if isinstance(b, BaseModel) else b for b in getattr(value, "content", ())],
@@ -145,6 +207,23 @@ _OWN_ERRORS: Final[tuple[tuple[int, re.Pattern[str], ClientFault], ...]] = (
     (-32603, re.compile(r"Server returned an error response"), "ended"),
 )
 """Protocol errors that a client library makes itself, for a request that will get no answer."""
+
+_SESSION_GONE: Final = {
+    (32600, "Session terminated"),  # mcp 1.x clients, for a 404
+    (-32600, "Session terminated"),  # mcp 2.x clients, for a 404 that says no more
+    (-32600, "Session not found"),  # what servers say with it
+    (-32600, "Not Found: Session has been terminated"),
+    (-32600, "Not Found: Invalid or expired session ID"),
+    (-32001, "Session not found"),  # servers of the TypeScript SDK
+}
+
+
+def is_session_gone(code: int, message: str, data: object) -> bool:
+    """Return True for the protocol error of a server that doesn't know the session: the request got no further."""
+    if data is not None or type(code) is not int or type(message) is not str:
+        return False
+    return (code, message) in _SESSION_GONE
+
 
 _RUNTIME_ERRORS: Final[tuple[tuple[re.Pattern[str], ClientFault], ...]] = (
     (re.compile(r"session was closed|Session task completed"), "ended"),

@@ -27,7 +27,7 @@ MAX_DEPTH: Final = 10
 """How deep values may be inside others."""
 
 MAX_OBJECTS: Final = 3
-"""How deep objects that are no containers may be inside others: an error has a response, which has a body."""
+"""How deep objects that aren't containers may be inside others: an error has a response, which has a body."""
 
 MAX_PROPERTIES: Final = 20
 """The most properties of one exception that are called."""
@@ -68,8 +68,8 @@ def texts_behind(exc: BaseException) -> list[str]:
     """Return the texts in the exceptions behind this one: causes, contexts (suppressed ones too), leaves of groups.
 
     Their words, arguments, notes, attributes, slots and properties count, and what containers and objects inside these
-    hold. What is nearer to an exception comes first. Iterators aren't read: they may have no end. Of a foreign object
-    only properties of an exception run code.
+    hold. What is nearer to an exception comes first. Iterators aren't read: they may have no end. No code of foreign
+    objects runs, except the properties of an exception.
 
     Args:
         exc: The exception; its own values don't count.
