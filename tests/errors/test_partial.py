@@ -462,7 +462,7 @@ async def test_what_fails_an_item(exc: BaseException, code: str) -> None:
     assert ([item["code"] for item in data["failed"]], data["succeeded"]) == ([code], ["good"])
 
 
-@pytest.mark.parametrize("exc", [KeyboardInterrupt(), GeneratorExit(), Group("", [KeyboardInterrupt()])])
+@pytest.mark.parametrize("exc", [KeyboardInterrupt(), Group("", [KeyboardInterrupt()])])
 def test_interrupts_pass(exc: BaseException, lines: Lines) -> None:
     """An interrupt is nobody's failure."""
 

@@ -359,11 +359,13 @@ def test_duration(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
 # --- a middleware that runs tools again ------------------------------------------------------------------------------
 
 
-def failed_call(problem: Problem) -> Call:
+def failed_call(problem: Problem, *, writes: bool = True) -> Call:
     call = Call(make_guard(), "asked")
     call.progress.looks_in((call.settings.errors,))
     call.progress.target = "asked"
     call.progress.arguments = {"n": 1}
+    call.progress.annotations = hosts.annotations(readOnlyHint=not writes)
+    call.progress.touches()
     fail(call, problem)
     return call
 
@@ -377,7 +379,7 @@ FINAL = Problem("GONE", "Gone.", "internal", outcome="unknown")
     ("problem", "name", "arguments", "handled"),
     [
         (FINAL, "asked", {"n": 1}, None),
-        (FINAL, "asked", {"n": 2}, None),
+        (FINAL, "asked", {"n": 2}, "retried"),
         (FINAL, "other", {"n": 1}, "recovered"),
         (AGAIN, "asked", {"n": 1}, "retried"),
         (CHANGEABLE, "asked", {"n": 1}, None),
@@ -387,7 +389,7 @@ FINAL = Problem("GONE", "Gone.", "internal", outcome="unknown")
 def test_a_tool_that_runs_again(
     problem: Problem, name: str, arguments: dict[str, Any], handled: str | None, lines: Lines
 ) -> None:
-    """A failed tool runs again if a retry is sensible, or if it is another tool; else it fails as before."""
+    """A failed write runs again if a retry is safe, with other arguments, or as another tool; else it fails as before."""
     call = failed_call(problem)
     refused = _refuse_again(call, name, arguments)
     assert [line.get("handled") for line in lines.read()] == ([handled] if handled else [])
@@ -399,17 +401,25 @@ def test_a_tool_that_runs_again(
         assert refused.failure is call.progress.failure
 
 
+def test_a_read_that_runs_again(lines: Lines) -> None:
+    """A tool that isn't declared to write runs again as on the bare host."""
+    assert _refuse_again(failed_call(FINAL, writes=False), "asked", {"n": 1}) is None
+    assert [line["handled"] for line in lines.read()] == ["retried"]
+
+
 def test_a_tool_that_runs_inside_a_failed_one() -> None:
     """A tool that a running one delegates to isn't another tool of the middleware's."""
     call = failed_call(FINAL)
     call.progress.running = 1
-    assert isinstance(_refuse_again(call, "other", {}), ToolFailure)
+    assert isinstance(_refuse_again(call, "other", {"n": 1}), ToolFailure)
 
 
 def test_a_call_that_ended_in_a_protocol_error() -> None:
     """A middleware that runs such a tool again gets the same protocol error."""
     call = Call(make_guard(), "asked")
     call.progress.target = "asked"
+    call.progress.arguments = {}
+    call.progress.annotations = hosts.annotations(readOnlyHint=False)
     refused = hosts.protocol_error(-32602, "not like this")
     call.progress.errs(ProtocolProblem(refused, -32602, "not like this"))
     assert _refuse_again(call, "asked", {}) is refused
