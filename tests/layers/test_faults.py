@@ -389,10 +389,10 @@ def test_batch_item_propagates(heard: list[Fault], monkeypatch: pytest.MonkeyPat
     @make_guard()
     def tool() -> None:
         with Batch[str]().item("a"):
-            raise GeneratorExit
+            raise KeyboardInterrupt
 
     break_step(monkeypatch, CORE + "batch:Batch._problem")
-    with pytest.raises(GeneratorExit):
+    with pytest.raises(KeyboardInterrupt):
         tool()
     assert heard
 
