@@ -159,6 +159,14 @@ in it; detect-secrets is made for source code.
 
 {redaction}
 
+## The largest failures
+
+One failing call through `@guard`, with the slowest of all texts that are made to make patterns backtrack, 200,000
+characters long. Aim: 50 ms. Then the five slowest rules of redaction, each on the slowest text that a search over parts
+of its own pattern and of real texts found. Aim: growth 1.1 (an exponent).
+
+{limits}
+
 ## Finding one call in a log
 
 By its request id, in logs of about 2 KB a line that are in the page cache; wall-clock time, as ripgrep and DuckDB use
@@ -203,6 +211,8 @@ def main() -> None:
     print("redaction ...", file=sys.stderr)
     redaction = run(environment("redaction", HOSTS[ONE_HOST], *REDACTORS), "redaction.py", quick=arguments.quick)
     page["redaction"] = table(redaction)
+    print("limits ...", file=sys.stderr)
+    page["limits"] = table(run(pythons[ONE_HOST], "limits.py", quick=arguments.quick))
     print("trace ...", file=sys.stderr)
     page["trace"] = table(run(environment("trace", HOSTS[ONE_HOST], *SEARCHERS), "trace.py", quick=arguments.quick))
     rows: list[Row] = []

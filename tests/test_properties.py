@@ -31,7 +31,7 @@ ANY_TEXT = st.text(st.characters(), max_size=120)
 def test_bare_function(kind: str, lines: Any) -> None:
     """A hostile exception becomes one valid failure and one line, without the planted secret in the failure."""
     failure = failure_of(ToolErrors(hostile_server.error_map()), HOSTILE[kind]())
-    (line,) = lines.read()
+    (line,) = (line for line in lines.read() if line["event"] == "tool_failed")
     assert line["code"] == failure.code
     assert line["request_id"] == failure.request_id
 
@@ -44,6 +44,7 @@ def test_any_text_of_a_crash(text: str, more: str) -> None:
     assert failure.to_wire() == {
         "code": "INTERNAL_ERROR",
         "message": "The tool failed because of an error on the server.",
+        "advice": "stop and tell the user",
         "retryable": False,
         "outcome": "unknown",
         "category": "internal",

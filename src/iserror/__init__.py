@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from iserror.errors.toolfailure import ToolFailure
     from iserror.guard import ToolErrors
     from iserror.layers.batch import Batch
-    from iserror.layers.call import current_call
+    from iserror.layers.call import current_call, in_call
     from iserror.logs.configure import configure_logging
     from iserror.redact import Redactor, Rule, Safe, configure_redaction, redact_text
     from iserror.redact.speech import quoted
@@ -35,6 +35,7 @@ __all__ = [
     "configure_logging",
     "configure_redaction",
     "current_call",
+    "in_call",
     "quoted",
     "redact_text",
 ]
@@ -54,6 +55,7 @@ _MODULES = {
     "configure_logging": "logs.configure",
     "configure_redaction": "redact",
     "current_call": "layers.call",
+    "in_call": "layers.call",
     "quoted": "redact.speech",
     "redact_text": "redact",
 }

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from iserror.check.checks.arguments import NO_SUCH_PROBE
-from iserror.check.finding import UNPROBED
 from tests.check.commands import Done, process
 from tests.helpers.hosts import HOST, IS_FASTMCP, MCP, MODERN, ROOT, free_port, serving_http
 from tests.servers.checked_server import PASSWORD
@@ -73,13 +72,13 @@ def found(run: Callable[..., Done], *arguments: str) -> Keys:
 
 def test_bare_in_memory(run: Callable[..., Done], runs: Path) -> None:
     """On a bare server every bold cell of the contract's section 6 is found, and a tool that is called runs once."""
-    assert found(run, *CALLS, "--probe-all", f"{SERVER}:bare") == EVERYWHERE | OF_BODIES[HOST] | UNGUARDED
+    assert found(run, *CALLS, f"{SERVER}:bare") == EVERYWHERE | OF_BODIES[HOST] | UNGUARDED
     assert sorted(runs.read_text().split()) == ["crash", "pay", "protocol", "rejected"]
 
 
 def test_attached_in_memory(run: Callable[..., Done]) -> None:
     """On the same server with a guard nothing is found."""
-    assert found(run, *CALLS, "--probe-all", f"{SERVER}:attached") == set()
+    assert found(run, *CALLS, f"{SERVER}:attached") == set()
 
 
 of_an_sdk = pytest.mark.skipif(IS_FASTMCP, reason="its transports are the SDK's, and tested there")
@@ -105,24 +104,16 @@ def test_over_http(transport: str, path: str, attach: bool, run: Callable[..., D
 
 
 def test_no_tool_runs(run: Callable[..., Done], runs: Path) -> None:
-    """Not even probed tools run on a host that validates; each revision is checked, and judges arguments by itself."""
-    document = json.loads(run("--json", "--probe-all", f"{SERVER}:bare").stdout)
+    """In memory every tool is probed and none runs; each revision is checked, and judges arguments by itself."""
+    document = json.loads(run("--json", "--probe", "nothing", f"{SERVER}:bare").stdout)
     assert {(finding["check"], finding["tool"]) for finding in document["findings"]} == EVERYWHERE | UNGUARDED
     assert not runs.exists()
     spoken = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
     assert document["revisions"] == (["2026-07-28"] if MODERN else []) + spoken
     channel = next(f for f in document["findings"] if f["check"] == "arguments.channel")
     assert channel["revisions"] == ["2025-06-18", "2025-03-26", "2024-11-05"]
-
-
-def test_what_is_probed(run: Callable[..., Done]) -> None:
-    """Bad arguments go to tools annotated read-only and to named tools; the others are listed with the reason."""
-    document = json.loads(run("--json", "--probe", "pay", "--probe", "nothing", f"{SERVER}:bare").stdout)
-    probed = {(f["check"], f["tool"]) for f in document["findings"] if f["check"].startswith("arguments.")}
-    assert probed == {key for key in EVERYWHERE if key[1] in ("pay", "read_one", "read_other")}
-    assert document["not_checked"][UNPROBED] == ["every_type"]
     assert document["not_checked"][NO_SUCH_PROBE] == ["nothing"]
-    assert document["not_probed"] == 1
+    assert document["not_probed"] == 0
 
 
 def test_read_only(run: Callable[..., Done], runs: Path) -> None:
@@ -130,7 +121,7 @@ def test_read_only(run: Callable[..., Done], runs: Path) -> None:
     done = run("--json", "--read-only", f"{SERVER}:attached")
     assert runs.read_text().splitlines() == ["read", "read_one INV-1"]
     document = json.loads(done.stdout)
-    assert [(f["check"], f["tool"]) for f in document["findings"]] == [("results.error_shaped_success", "read_one")]
+    assert document["findings"] == []
     assert document["not_checked"]["its result, since the schema has no examples of what it requires"] == ["read_other"]
 
 
@@ -202,3 +193,136 @@ def test_what_cannot_be_made_json(run: Callable[..., Done]) -> None:
 def test_no_gaps(run: Callable[..., Done]) -> None:
     """A server whose every tool and exception is covered has no finding."""
     assert gaps(run, "good") == []
+
+
+ERRORS = """
+from dataclasses import dataclass
+
+
+class Named(Exception): ...
+class Dotted(Exception): ...
+class Late(Exception): ...
+class Made(Exception):
+    @classmethod
+    def of(cls, number): return cls(number)
+class Caught(Exception): ...
+class Unused(Exception): ...
+class NotFound(Exception):
+    def __init__(self, item_id):
+        super().__init__(item_id)
+        self.item_id = item_id
+class Deeper(NotFound):
+    def __init__(self):
+        super().__init__("7")
+        self.depth = 1
+@dataclass
+class Fields(Exception):
+    amount: int
+class Slots(Exception):
+    __slots__ = ("left",)
+class Property(Exception):
+    @property
+    def total(self): return 7
+class Outside(Exception): ...
+class Anything(Exception):
+    def __getattr__(self, name): return name
+class Updated(Exception):
+    def __init__(self, **more): self.__dict__.update(more)
+class Decorated(Exception): ...
+"""
+LAID_OUT = """
+import sqlite3
+from tests.helpers import hosts
+from iserror import ErrorMap, ToolErrors
+{imports}
+
+entries = ErrorMap()
+def add(kind, message, **more):
+    entries.add(kind, code=kind.__name__.upper(), category="not_found", message=message, **more)
+add(errors.NotFound, "No {{exc.itme_id}}.", hint="Look at {{exc.depth}}.")
+add(errors.Deeper, "No {{exc.item_id}} in {{exc.depth}}, {{exc.args}}.")
+add(errors.Fields, "Not {{exc.amount}}, {{exc.amuont}}.")
+add(errors.Slots, "Not {{exc.left}}, {{exc.lfet}}.")
+add(errors.Property, "Not {{exc.total}}.", details={{"sum": "totla.value"}})
+add(errors.Outside, "Not {{exc.later}}, {{exc.laterr}}.")
+add(errors.Anything, "Not {{exc.this}}.")
+add(errors.Updated, "Not {{exc.this}}.")
+server = hosts.new_server("laid out")
+ToolErrors(entries).attach(server)
+
+
+@server.tool()
+def tool(n: int) -> str:
+    {late}
+    try:
+        raise sqlite3.OperationalError if n else Named
+    except Caught as exc:
+        raise errors.Dotted("x") from exc
+    made = errors.Outside()
+    made.later = 7
+    if n > 3:
+        raise Late()
+    raise errors.Made.of(7)
+"""
+
+
+@pytest.fixture(params=["modules", "package"])
+def laid_out(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A server whose exceptions are in a module of their own, beside its own: the target that names it."""
+    name, dot = f"laid_out_{request.param}", "." if request.param == "package" else ""
+    folder = tmp_path / name if dot else tmp_path
+    folder.mkdir(exist_ok=True)
+    (folder / "__init__.py").write_text("") if dot else None
+    module = "errors" if dot else f"{name}_errors"
+    late = f"from {dot}{module} import Late"
+    imports = "from . import errors" if dot else f"import {module} as errors"
+    imports += f"\nfrom {dot}{module} import Caught, Named"
+    (folder / f"{module}.py").write_text(ERRORS)
+    (folder / f"{name}.py").write_text(LAID_OUT.format(imports=imports, late=late))
+    monkeypatch.chdir(tmp_path)
+    before = set(sys.modules)
+    yield f"{name}.{name}:server" if dot else f"{name}:server"
+    for added in set(sys.modules) - before:
+        if added.startswith("laid_out_"):
+            del sys.modules[added]
+
+
+def test_exceptions_of_a_module_of_their_own(laid_out: str, run: Callable[..., Done]) -> None:
+    """What the tool raises is found wherever the user's own code defines it, and so is a misspelt attribute."""
+    found = json.loads(run("--json", laid_out).stdout)["findings"]
+    raised = {f["where"].rpartition(".")[2] for f in found if f["check"] == "coverage.unmapped_exception"}
+    assert raised == {"Named", "Dotted", "Late", "Made"}
+    misspelt = {f["seen"] for f in found if f["check"] == "coverage.template_attribute"}
+    assert {seen.partition(": ")[0] for seen in misspelt} == {
+        "NOTFOUND reads {exc.itme_id}",
+        "FIELDS reads {exc.amuont}",
+        "SLOTS reads {exc.lfet}",
+        "PROPERTY reads {exc.totla.value}",
+        "OUTSIDE reads {exc.laterr}",
+    }
+    assert any(seen.endswith("has no attribute 'itme_id', only 'item_id'") for seen in misspelt)
+
+
+def test_injected_exceptions_without_a_value(laid_out: str, run: Callable[..., Done]) -> None:
+    """Where a template can't have its value, the injected exception has none either, and that is found."""
+    found = json.loads(run("--inject", "--json", laid_out).stdout)["findings"]
+    assert {f["check"] for f in found} == {"inject.template"}
+    assert {f["where"].rpartition(".")[2] for f in found} == {"NotFound", "Fields", "Slots", "Property", "Outside"}
+
+
+@pytest.mark.parametrize(("factory", "tool"), [("attached", "read_other"), ("bare", "read_one")])
+def test_the_guards_own_predicate(factory: str, tool: str, run: Callable[..., Done]) -> None:
+    """An attached guard's own predicate tells whether a success reads like an error, else the default one."""
+    calls = ("--call", 'read_one={"id": "7"}', "--call", 'read_other={"id": "Refused."}')
+    keys = found(run, *calls, f"{SERVER}:{factory}")
+    assert {key for key in keys if key[0].startswith("results.")} == {("results.error_shaped_success", tool)}
+
+
+def test_remedies_on_a_guarded_server(run: Callable[..., Done]) -> None:
+    """No finding on a server with a guard is told to attach one, in memory or over the wire."""
+    over_stdio = [] if IS_FASTMCP else [(process, ("--", sys.executable, str(SERVER), "--loose"))]
+    for how, target in [(run, (f"{SERVER}:loose",)), *over_stdio]:
+        document = json.loads(how("--json", "--probe-all", *target).stdout)
+        found = {f["check"]: f["remedy"] for f in document["findings"]}
+        assert "arguments.channel" in found
+        assert [remedy for remedy in found.values() if "attach" in remedy] == []

@@ -15,11 +15,13 @@ from typing import Any
 import pytest
 
 from iserror.check import audit
-from iserror.check.finding import UNPROBED
+from iserror.check.finding import OWN_RUN, UNPROBED, UNREPLACED
 from iserror.check.notes import Audit, CheckOptions
 from iserror.check.target import parse
 from tests.check.commands import Done, process
+from tests.conftest import Lines
 from tests.helpers.hosts import IS_FASTMCP, ROOT, free_port, serving_http
+from tests.servers import probed_server
 
 pytestmark = [pytest.mark.host, pytest.mark.newest]
 
@@ -52,9 +54,8 @@ def check(ran: Callable[..., Done], *arguments: str) -> dict[str, Any]:
 of_an_sdk = pytest.mark.skipif(IS_FASTMCP, reason="its transports are the SDK's, and tested there")
 
 
-@pytest.mark.parametrize(
-    "transport", ["memory", pytest.param("stdio", marks=of_an_sdk), pytest.param("http", marks=of_an_sdk)]
-)
+@of_an_sdk
+@pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.timeout(200)  # a process for each revision
 def test_functions_that_coerce(
     transport: str, run: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -71,16 +72,68 @@ def test_functions_that_coerce(
     with targets(transport, "plain") as target:
         document = check(how, *target)
         assert ran() == {"read"}
-        assert sorted(document["not_checked"][UNPROBED]) == ["book", "pay", "refund"]
-        assert document["not_probed"] == 3
-        if transport != "memory":  # What was read came over the wire, and a check over stdio starts six processes.
+        assert sorted(document["not_checked"][UNPROBED]) == ["book", "pay", "refund", "strict"]
+        assert document["not_probed"] == 4
+        if transport == "stdio":  # What was read came over the wire, and a check over stdio starts six processes.
             return
         document = check(how, "--probe", "pay", *target)
         assert ran() == {"read", "pay"}
-        assert sorted(document["not_checked"][UNPROBED]) == ["book", "refund"]
+        assert sorted(document["not_checked"][UNPROBED]) == ["book", "refund", "strict"]
         document = check(how, "--probe-all", *target)
         assert ran() == {"read", "pay", "refund", "book"}
         assert (document["not_probed"], UNPROBED in document["not_checked"]) == (0, False)
+
+
+# --- in memory -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [(), ("--probe-all",)], ids=["plain", "all"])
+def test_functions_in_memory(
+    options: tuple[str, ...], run: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every function is probed and none runs. One that takes what its schema forbids is found, beside all others."""
+    monkeypatch.setenv("PROBE_RUNS", str(tmp_path / "runs"))
+    document = check(run, *options, f"{SERVER}:plain")
+    accepted = {f["tool"]: f["seen"] for f in document["findings"] if f["check"] == "arguments.accepted"}
+    assert accepted == dict.fromkeys(
+        ("pay", "refund", "book", "read"), "amount of a wrong type: they reached the tool's function"
+    )
+    assert {f["tool"] for f in document["findings"] if f["check"] == "arguments.echo"} == {"strict"}
+    assert document["not_probed"] == 0
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_server_of_the_sdk(run: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tools of a lowlevel server, whose handler can't be replaced, run only if they are named."""
+    monkeypatch.setenv("PROBE_RUNS", str(tmp_path / "runs"))
+    document = check(run, f"{SERVER}:lowlevel")
+    assert document["not_checked"][UNREPLACED] == ["read", "pay"]
+    assert document["not_probed"] == 2
+    runs, unknown = tmp_path / "runs", {"iserror_check_no_such_tool"}  # mcp 1.x calls the handler for any name
+    assert (set(runs.read_text().split()) if runs.exists() else set()) <= unknown
+    document = check(run, "--probe", "pay", f"{SERVER}:lowlevel")
+    assert set(runs.read_text().split()) - unknown == {"pay"}
+    assert document["not_checked"][UNREPLACED] == ["read"]
+
+
+@pytest.mark.skipif(not IS_FASTMCP, reason="only fastmcp has proxies")
+def test_a_proxied_server(run: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxied server gets no call, unless its tool is named; the functions beside it are probed."""
+    monkeypatch.setenv("PROBE_RUNS", str(tmp_path / "runs"))
+    document = check(run, f"{SERVER}:proxied")
+    assert sorted(document["not_checked"][UNREPLACED]) == ["far_read", "far_write"]
+    assert {f["tool"] for f in document["findings"] if f["check"] == "arguments.echo"} == {"near"}
+    assert not (tmp_path / "runs").exists()
+    check(run, "--probe", "far_write", f"{SERVER}:proxied")
+    assert set((tmp_path / "runs").read_text().split()) == {"write"}
+
+
+def test_the_user_hears_nothing_of_probes(run: Callable[..., Done], lines: Lines) -> None:
+    """In memory no refusal of bad arguments is logged, and no hook is called."""
+    document = check(run, f"{SERVER}:hooked")
+    assert (document["findings"], document["not_probed"]) == ([], 0)
+    assert [line for line in lines.read() if line.get("tool") == "strict"] == []
+    assert probed_server.PAGED == []
 
 
 # --- an OpenAPI document -------------------------------------------------------------------------------------
@@ -121,20 +174,22 @@ def upstream() -> Iterator[tuple[str, Counter[str]]]:
 @pytest.mark.parametrize("transport", ["memory", "stdio"])
 @pytest.mark.timeout(300)  # a process for each revision
 def test_an_openapi_document(transport: str, run: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A service that refuses bad requests gets none from a plain check, except from the tool annotated as read-only."""
+    """A service that refuses bad requests gets none in memory, and else those of tools annotated as read-only."""
     how = process if transport == "stdio" else run
     with upstream() as (url, seen):
         monkeypatch.setenv("PROBE_UPSTREAM", url)
+        writing = ["change_order", "delete_order", "order", "start_export", "start_job"]
         with targets(transport, "openapi") as target:
             document = check(how, *target)
-            assert set(seen) == {"GET /orders"}
-            unprobed = sorted(document["not_checked"][UNPROBED])
-            assert unprobed == ["change_order", "delete_order", "order", "start_export", "start_job"]
             if transport != "memory":
+                assert set(seen) == {"GET /orders"}
+                assert sorted(document["not_checked"][UNPROBED]) == writing
                 return
-            seen.clear()
-            check(how, "--probe", "order", *target)
-            assert set(seen) == {"GET /orders", "POST /orders"}
+            assert seen == {}
+            assert sorted(document["not_checked"][OWN_RUN]) == sorted([*writing, "read_order"])
+            document = check(how, "--probe", "order", *target)
+            assert set(seen) == {"POST /orders"}
+            assert sorted(document["not_checked"][OWN_RUN]) == sorted({*writing, "read_order"} - {"order"})
             seen.clear()
             check(how, "--probe-all", *target)
             written = {"POST /orders", "PUT /orders", "DELETE /orders", "POST /jobs"}
@@ -204,6 +259,14 @@ def test_what_a_server_lists(name: str, tmp_path: Path) -> None:
     assert {version for version, _ in calls} >= {FIRST, *OTHERS}  # the other calls did come
     if not expected:
         assert not done.probed
+
+
+def test_how_many_calls(tmp_path: Path) -> None:
+    """A tool gets all bad arguments in the newest revision, and in the others one call, which shows the channel."""
+    _, calls = called({"*": [[tool("a", READS), tool("b", READS)]]}, tmp_path / "calls", CheckOptions(20))
+    counted = Counter((version, name) for version, name in calls if name in ("a", "b"))
+    of_each = {FIRST: 3, **dict.fromkeys(OTHERS, 1)}
+    assert counted == {(version, name): count for version, count in of_each.items() for name in ("a", "b")}
 
 
 def test_read_only_calls_no_tool_that_is_listed_twice(tmp_path: Path) -> None:

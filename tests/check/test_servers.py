@@ -17,6 +17,7 @@ import pytest
 
 from iserror.check import audit, baseline, output
 from iserror.check.checks.arguments import broken
+from iserror.check.checks.leaks import leaked
 from iserror.check.connection import CannotRunError, safe_url
 from iserror.check.finding import CHECKS, UNPROBED, Finding
 from iserror.check.notes import Audit, CheckOptions
@@ -49,12 +50,12 @@ def test_a_server_that_ends_in_a_call() -> None:
     done = audit.check(parse(None, [sys.executable, BAD, "die"]), CheckOptions(20, calls), steps.append)
     (finding,) = done.found.values()
     assert finding.seen == "call: exit code 3; the last line on stderr: 'giving up: [redacted:openai_key]'"
-    assert [step for step in steps if step.startswith("2025-11-25")][-5:] == [
-        "2025-11-25: do, call",
-        "2025-11-25: initialize",
-        "2025-11-25: do, call",
-        "2025-11-25: initialize",
-        "2025-11-25: malformed JSON",
+    assert [step for step in steps if step.startswith("protocol 2025-11-25, ")][-5:] == [
+        "protocol 2025-11-25, do: call",
+        "protocol 2025-11-25, initialize",
+        "protocol 2025-11-25, do: call",
+        "protocol 2025-11-25, initialize",
+        "protocol 2025-11-25, malformed JSON",
     ]
 
 
@@ -62,6 +63,10 @@ def test_a_server_that_ends_in_a_call() -> None:
 
 BAD_SERVERS: dict[str, set[tuple[str, str]]] = {
     "good": set(),
+    "names": set(),
+    "values": {("arguments.echo", "do")},
+    "documented": set(),
+    "documented_secret": {("leaks.secret", "")},
     "asks": set(),
     "deep": set(),
     "decorated": set(),
@@ -130,6 +135,20 @@ def test_a_server_that_hangs_in_every_tool(monkeypatch: pytest.MonkeyPatch) -> N
     assert done.skipped == {"the rest, since 2 connections broke": ["from 2025-11-25 on"]}
 
 
+def test_calls_of_several_tools_at_a_time() -> None:
+    """Over stdio sixteen tools are called at a time, no more: this server answers only once so many calls are open."""
+    done = audit.check(parse(None, [sys.executable, BAD, "crowd"]), CheckOptions(timeout=20))
+    assert (done.found, len(done.probed), done.broken) == ({}, 32, 0)
+
+
+def test_which_of_several_tools_ended_the_server() -> None:
+    """A server that ends while several calls are open is checked one by one: only the tool that ends it is found."""
+    done = audit.check(parse(None, [sys.executable, BAD, "one_dies"]), CheckOptions(timeout=20))
+    assert {key[:2] for key in done.found} == {("session.died", "do3")}
+    assert len(done.probed) == 32
+    assert done.skipped == {"more arguments, since the server stopped answering while it was called": ["do3"]}
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_check_that_is_ended(number: int, tmp_path: Path) -> None:
     """A check that is interrupted or terminated ends the server, and what that started."""
@@ -165,11 +184,11 @@ def test_what_nobody_thought_of(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_server_that_does_not_validate() -> None:
-    """Once a server has shown that it does not refuse arguments, it is sent no more of them, in no revision."""
+    """Once a tool has shown that it does not refuse arguments, it is sent no more of them, in no revision."""
     done = audit.check(parse(None, [sys.executable, BAD, "credulous"]), CheckOptions(timeout=20, probe=("do",)))
     (finding,) = done.found.values()
     assert (finding.seen, len(finding.revisions)) == ("required arguments missing: a success, 'done'", 1)
-    assert done.skipped == {"arguments, since this server doesn't validate them": ["do"]}
+    assert done.skipped == {"more arguments, since the tool accepted some that its schema forbids": ["do"]}
 
 
 # --- arguments -----------------------------------------------------------------------------------------------
@@ -214,6 +233,29 @@ def test_broken_arguments(schema: dict[str, Any]) -> None:
 def test_arguments_that_some_host_accepts(schema: dict[str, Any]) -> None:
     """Where no arguments are certain to be refused, none are sent."""
     assert list(broken(schema, CANARY)) == []
+
+
+def test_no_call_shows_what_another_shows() -> None:
+    """Fields of the same type and rules of the same kind are tried once; names and values are different words."""
+    kinds = [{"type": "integer", "maximum": 5}, {"type": "string", "maxLength": 3}, {"enum": ["x"]}]
+    properties = {f"{letter}{number}": kind for letter in "ab" for number, kind in enumerate(kinds)}
+    free = [how for how, *_ in broken({"properties": properties}, CANARY)]
+    assert free == [
+        "every argument of a wrong type",
+        "a0 of a wrong type",
+        "a1 of a wrong type",
+        "a0 above its range",
+        "a1 longer than it may be",
+        "a2 not in the enumeration",
+    ]
+    bound = list(broken({"properties": properties, "required": ["a0", "undeclared"]}, CANARY))
+    assert [how for how, *_ in bound] == [
+        "required arguments missing",
+        "an undeclared argument",
+        "every argument of a wrong type",
+        *free[3:],
+    ]
+    assert all(CANARY not in name for _, arguments, _ in bound for name in arguments)
 
 
 def test_a_rule_alone_is_not_relied_on() -> None:
@@ -284,6 +326,60 @@ def test_targets_are_shown_without_credentials() -> None:
         parse("http:/nowhere")
 
 
+# --- leaks ---------------------------------------------------------------------------------------------------
+
+LONG = "a8Kd02mZq7Xw" * 2
+EXAMPLES = [
+    "login(user, token=<your token>)",
+    'search(query, api_key="...")',
+    "Set password=PASSWORD or password: str.",
+    "curl -H 'Authorization: Bear" + "er $TOKEN' -H 'X-Api-Key: YOUR_API_KEY'",
+    "api_key='sk-...', secret={secret}, token=${TOKEN}, pin=1234, pwd=****",
+    '{"token": "your-token-here", "password": "string", "client_secret": "my_client_secret"}',
+    "postgres" + "ql://user:pass" + "word@localhost/db, mysql://root:<password>@db/x",
+    "run --password PASSWORD --token <token>; fetch(token=page_token)",
+    "AK" + "IAIOSFODNN7EXAMPLE",
+    "data:image/png;base64," + "pk_live_" + LONG,
+]
+CREDENTIALS = [
+    "The default is pass" + "word=hunter2hunter2, not password=PASSWORD.",
+    'api_key="' + "9f8a7b6c5d4e3f2a1b0c" + '"',
+    "pass" + "word=correcthorsebattery",
+    "Authorization: Bear" + f"er {LONG}",
+    "postgres" + "ql://app:hunter2hunter2@10.0.0.9/prod",
+    "the pass" + "word is hunter2hunter2x",
+    "data:image/png;base64,AAAA pass" + "word=hunter2hunter2",
+]
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_texts_that_show_a_call(text: str) -> None:
+    """What only holds the place of a credential is no leak, in a text or under a key."""
+    assert list(leaked(text, by_key=False, is_error=False)) == []
+    assert list(leaked({"text": [text]}, by_key=True, is_error=False)) == []
+
+
+@pytest.mark.parametrize("text", CREDENTIALS)
+def test_texts_that_show_a_credential(text: str) -> None:
+    """A credential beside examples is still found."""
+    assert [check for check, _ in leaked(text, by_key=False, is_error=False)] == ["leaks.secret"]
+    assert [check for check, _ in leaked({"text": [text]}, by_key=True, is_error=False)] == ["leaks.secret"]
+
+
+def test_the_base64_of_blobs() -> None:
+    """Images, sounds, files and icons hold base64, in which no credential is looked for."""
+    blob = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0." + LONG
+    secret = "sk-" + "proj-" + LONG * 2
+    holders: list[dict[str, Any]] = [
+        {"type": "image", "mimeType": "image/png", "data": secret},
+        {"type": "resource", "resource": {"uri": "https://example.com/x", "blob": blob}},
+        {"tools": [{"name": "x", "icons": [{"src": f"data:image/png;base64,{secret}"}]}]},
+    ]
+    for by_key in (False, True):
+        assert [kind for holder in holders for kind in leaked(holder, by_key=by_key, is_error=True)] == []
+        assert list(leaked({"type": "text", "text": secret}, by_key=by_key, is_error=False))
+
+
 # --- output --------------------------------------------------------------------------------------------------
 
 
@@ -340,6 +436,31 @@ def test_a_baseline_replaces_no_other_file(tmp_path: Path, capsys: pytest.Captur
     path.write_text("")
     code, *_ = main(capsys, "--write-baseline", str(path), *target)
     assert (code, len(baseline.read(path))) == (0, 1)
+
+
+UNWRITABLE = "pay\ufffe\uffff\x00\x1b\x85\ud800\U0001f600\n<&]]>"
+"""A name with what XML 1.0 can't hold, and with what it must escape."""
+
+
+@pytest.mark.parametrize("form", ["table", "sarif", "junit", "github", "json"])
+def test_hostile_names(form: str) -> None:
+    """Every form holds what a server says in any of its texts: JUnit is well-formed XML, a command is one line."""
+    import xml.etree.ElementTree as ElementTree
+
+    finding = Finding("arguments.echo", UNWRITABLE, UNWRITABLE, UNWRITABLE, (UNWRITABLE,))
+    done = output.FinishedCheck(
+        UNWRITABLE, UNWRITABLE, [UNWRITABLE], 1, [finding], 0, {UNWRITABLE: [UNWRITABLE], UNPROBED: [UNWRITABLE]}
+    )
+    text = output.renderer(form)(done, 100, False)
+    text.encode()
+    if form in ("sarif", "json"):
+        json.loads(text)
+    elif form == "junit":
+        names = [str(case.get("name")) for case in ElementTree.fromstring(text).iter("testcase")]
+        assert sum("pay\ufffd\ufffd\ufffd\ufffd\x85\ufffd\U0001f600" in name for name in names) == 3
+    else:
+        assert not {"\x00", "\x1b", "\ud800", "\ufffe"} & set(text)
+        assert form == "table" or text.count("\n") == 2
 
 
 HOSTILE = "[red]\x1b[31m::error::%0A, x\u202e"
@@ -464,14 +585,22 @@ def test_json_without_the_extra() -> None:
 
 
 def test_a_long_run_says_what_it_does(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A step that begins ten seconds after the last word on stderr is named there."""
+    """A step that begins ten seconds after the last word on stderr is named there; a terminal shows each."""
     from iserror.cli.check import Progress
 
     progress = Progress()
-    progress("2025-11-25: unknown tool")
+    progress("protocol 2025-11-25, unknown tool")
     progress.since -= 11
-    progress("2025-11-25: pay, call\x1b[31m")
-    assert capsys.readouterr().err == "iserror: 2025-11-25: pay, call\\x1b[31m\n"
+    progress("protocol 2025-11-25, tool 7 of 258, pay: call\x1b[31m")
+    progress.end()
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "iserror: protocol 2025-11-25, tool 7 of 258, pay: call\\x1b[31m\n")
+    monkeypatch.setenv("COLUMNS", "41")
+    monkeypatch.setattr(progress.stream, "isatty", lambda: True, raising=False)
+    progress("protocol 2025-11-25, tool 8 of 258, refund: call")
+    progress.end()
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", f"\rprotocol 2025-11-25, tool 8 of 258, refu\r\r{'':<40}\r")
 
 
 def test_a_finding_holds_no_control_characters() -> None:

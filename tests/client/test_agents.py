@@ -148,6 +148,7 @@ async def test_every_client_says_the_same(client: str, transport: str, reach: An
         "code": "NOT_ALLOWED",
         "message": "This account is closed.",
         "hint": "Tell the user.",
+        "advice": "stop and tell the user",
         "retryable": False,
         "outcome": "not_applied",
         "category": "permission_denied",
@@ -474,7 +475,7 @@ async def test_c19_a_failure_that_cannot_succeed_is_sent_once(client: str, share
 
     assert runs == (1, 1)
     assert "stop and tell the user" in outcome.report
-    assert "check before any further call" in crash.report
+    assert "stop and tell the user" in crash.report
 
 
 @pytest.mark.anyio

@@ -82,7 +82,7 @@ def failed(
         "request_id": "0197f0a0c0de7000800000000000beef",
     }
     if retry_after is not None:
-        envelope["retry_after"] = retry_after
+        envelope |= {"retry_after": retry_after, "advice": f"may be repeated after {retry_after:g} s"}
     return CallToolResult.model_validate({"content": [], "isError": True, "_meta": {"iserror/failure": envelope}})
 
 

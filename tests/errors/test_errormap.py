@@ -8,6 +8,7 @@ import email.utils
 import enum
 import itertools
 import json
+import re
 import sys
 import types
 import uuid
@@ -18,7 +19,8 @@ from typing import Any, get_args
 import pytest
 
 from iserror import ErrorMap, Failure, ToolErrors, ToolFailure
-from iserror.errors.vocabulary import CATEGORIES, Category, Effect, Outcome
+from iserror.errors.verdict import ADVICE_PATTERN, Basis, judge
+from iserror.errors.vocabulary import Category, Effect, Outcome
 from iserror.errors.wait import parse_retry_after
 from iserror.support.causes import Group
 from tests.helpers import hosts
@@ -40,6 +42,12 @@ class Child(Base):
 
 class Other(Exception):
     pass
+
+
+class Worded(Base):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.args = (text,)
 
 
 def say(errors: ErrorMap, exc: BaseException, effect: Effect | None = None, local: ErrorMap | None = None) -> Failure:
@@ -206,9 +214,19 @@ class Empty(Base):
         (type("Grandchild", (Child,), {})(), "CHILD"),
         (Other(), "INTERNAL_ERROR"),
         (linked(Other(), cause=Child()), "CHILD"),
-        (linked(Other(), context=Base()), "BASE"),
+        (linked(Other("lost: text\n of base"), context=Base("text of base")), "INTERNAL_ERROR"),
+        (linked(Other("Lost: THE  text of the base"), context=Other("The text of the base")), "INTERNAL_ERROR"),
+        (linked(Other("lost: short base"), context=Worded("short base")), "INTERNAL_ERROR"),
+        (linked(Other("lost: one-long-word-alone"), context=Worded("one-long-word-alone")), "INTERNAL_ERROR"),
+        (linked(Other("Lost: THE text\n of the base"), context=Worded("the text of the base")), "BASE"),
+        (linked(Other(), context=Base()), "INTERNAL_ERROR"),
         (linked(Other(), cause=Other(), context=Base()), "INTERNAL_ERROR"),
-        (linked(Other(), cause=linked(Other(), context=Base())), "BASE"),
+        (linked(Other(), cause=linked(Other(), context=Base())), "INTERNAL_ERROR"),
+        (linked(Other(), cause=linked(Other("of the wordy base"), context=Worded("the wordy base"))), "BASE"),
+        (
+            linked(Other("x"), context=linked(Other("of the wordy base"), context=Worded("the wordy base"))),
+            "INTERNAL_ERROR",
+        ),
         (linked(Base(), cause=Child()), "BASE"),
         (linked(Other(), context=Base(), suppress_context=True), "INTERNAL_ERROR"),
         (linked(Other(), cause=Empty()), "BASE"),
@@ -223,7 +241,10 @@ class Empty(Base):
     ],
 )
 def test_lookup(exc: BaseException, code: str) -> None:
-    """The nearest class wins, then causes, then contexts that are not suppressed; of a group the least certain leaf."""
+    """The nearest class wins, then causes; of a group the least certain leaf.
+
+    A context counts only if it isn't suppressed, and if the exception that it led to repeats its words.
+    """
     errors = one(Base, code="BASE", category="unavailable", message="Base.")
     errors.add(Child, code="CHILD", category="not_found", message="Child.", retryable=True)
     assert say(errors, exc).code == code
@@ -373,29 +394,114 @@ def test_retry_after_date(form: str) -> None:
     assert 0 < seconds <= 100
 
 
-APPLIES_NOTHING = {
+# The rules of the wire format's page in the test's own words: each is a condition on its left, tried in order.
+
+NOTHING_APPLIED = {
     "invalid_argument", "not_found", "already_exists", "permission_denied", "unauthenticated",
     "failed_precondition", "out_of_range", "unimplemented", "resource_exhausted",
 }  # fmt: skip
-CHANGE = {"invalid_argument", "not_found", "already_exists", "failed_precondition", "out_of_range", "aborted"}
-STOP = CATEGORIES - CHANGE
+CHANGE = {"invalid_argument", "not_found", "already_exists", "failed_precondition", "out_of_range"}
+FOR_THE_USER = {"unauthenticated", "permission_denied", "unimplemented"}
+CODES = ["GONE", "INTERNAL_ERROR", "INVALID_OUTPUT", "TOOL_ERROR", "RETURNED_ERROR", "CLIENT_CANNOT_ASK"]
 
 
-@pytest.mark.parametrize("effect", get_args(Effect))
-@pytest.mark.parametrize("category", get_args(Category))
-def test_table(category: Category, effect: Effect) -> None:
-    """Outcome, retryable and advice follow the contract's table for every category and effect, said or unsaid."""
-    for said, can_help in itertools.product((None, *get_args(Outcome)), (False, True)):
-        failure = say(one(category=category, outcome=said, retryable=can_help), Base(), effect)
-        outcome = said or ("not_applied" if category in APPLIES_NOTHING else "unknown")
-        outcome = "not_applied" if effect == "read" else outcome
-        retryable = can_help and (effect != "write" or outcome == "not_applied")
-        change = "stop and tell the user" if category in STOP else "change the call first"
-        unsure = "it took effect" if outcome == "applied" else "it may have taken effect"
-        advice = change if outcome == "not_applied" else f"{unsure}, check before any further call"
-        assert (failure.outcome, failure.retryable) == (outcome, retryable)
-        assert failure.advice == ("may be repeated" if retryable else advice)
-    assert category in CATEGORIES
+def expected(
+    code: str, category: str, effect: str | None, said: str | None, basis: str, can_help: bool, untouched: bool
+) -> tuple[str, bool, str | None]:
+    proven = True
+    if effect == "read" or untouched:
+        outcome = "not_applied"
+    elif basis == "category":
+        outcome, proven = ("not_applied" if category in NOTHING_APPLIED else "unknown"), False
+    else:
+        outcome, proven = said or "unknown", basis != "upstream"
+    retryable = can_help and (effect in ("read", "idempotent") or (outcome == "not_applied" and proven))
+    own_words = code in ("TOOL_ERROR", "RETURNED_ERROR")
+    rules: list[tuple[bool, str | None]] = [
+        (retryable, "may be repeated"),
+        (outcome == "applied" and effect == "write", "it took effect, check before any further call"),
+        (outcome == "partial", "part of it took effect, check before any further call"),
+        (category in FOR_THE_USER or code == "CLIENT_CANNOT_ASK", "stop and tell the user"),
+        (
+            outcome == "unknown" and effect == "write" and not own_words,
+            "it may have taken effect, check before any further call",
+        ),
+        (code in ("INTERNAL_ERROR", "INVALID_OUTPUT"), "stop and tell the user"),
+        (own_words, None),
+        (outcome == "unknown" and effect is None, "repeat it only if it changes nothing"),
+        (outcome == "not_applied" and category in CHANGE, "change the call first"),
+        (outcome == "not_applied", "do not repeat it unchanged"),
+        (True, None),
+    ]
+    return outcome, retryable, next(advice for holds, advice in rules if holds)
+
+
+@pytest.mark.parametrize("basis", get_args(Basis))
+@pytest.mark.parametrize("effect", [*get_args(Effect), None])
+def test_table(basis: Basis, effect: Effect | None) -> None:
+    """Outcome, `retryable` and advice follow the page's rules for every code, category, outcome and evidence."""
+    said = (None, *get_args(Outcome))
+    cases = itertools.product(CODES, get_args(Category), said, (False, True), (False, True))
+    seen = set()
+    for code, category, outcome, can_help, untouched in cases:
+        found = judge(
+            code=code, category=category, effect=effect, outcome=outcome, basis=basis, can_help=can_help,
+            untouched=untouched,
+        )  # fmt: skip
+        wanted = expected(code, category, effect, outcome, basis, can_help, untouched)
+        assert (found.outcome, found.retryable, found.advice) == wanted, (code, category, outcome, can_help, untouched)
+        assert found.advice is None or re.match(ADVICE_PATTERN, found.advice)
+        seen.add(found.advice)
+    assert len(seen) > 3
+
+
+@pytest.mark.parametrize("effect", [*get_args(Effect), None])
+def test_with_a_key(effect: Effect | None) -> None:
+    """A failure that may have applied something stays with the key: only `not_applied` may be repeated with it."""
+    for outcome in get_args(Outcome):
+        for basis in get_args(Basis):
+            found = judge(
+                code="GONE",
+                category="not_found",
+                effect=effect,
+                outcome=outcome,
+                basis=basis,
+                can_help=True,
+                keyed=True,
+            )
+            assert found.retryable == (found.outcome == "not_applied"), (outcome, basis)
+
+
+class Librarys(ValueError):
+    """Its entry is one of `ValueError`, which isn't the author's own."""
+
+
+def test_whose_category_it_is() -> None:
+    """A category says that nothing was applied only for a class of the author's own, raised itself."""
+    errors = one(ValueError, code="BAD_VALUE", category="invalid_argument")
+    errors.add(Base, code="GONE", category="not_found", message="Gone.")
+    errors.add("httpx.HTTPStatusError", code="REFUSED", category="not_found", message="Refused.")
+    outcomes = {
+        "own": say(errors, Base()).outcome,
+        "subclass of own": say(errors, Child()).outcome,
+        "cause": say(errors, linked(Other(), cause=Base())).outcome,
+        "standard library's": say(errors, ValueError("x")).outcome,
+        "standard library's base": say(errors, Librarys("x")).outcome,
+        "group": say(errors, Group("x", [Base()])).outcome,
+        "context": say(errors, linked(Other("it says text of it"), context=Worded("text of it"))).outcome,
+        "said": say(one(ValueError, outcome="not_applied"), ValueError("x")).outcome,
+    }
+    assert outcomes == {
+        "own": "not_applied",
+        "subclass of own": "not_applied",
+        "cause": "not_applied",
+        "standard library's": "unknown",
+        "standard library's base": "unknown",
+        "group": "unknown",
+        "context": "unknown",
+        "said": "not_applied",
+    }
+    assert [errors.entries[key].own for key in errors.entries] == [False, True, False]
 
 
 @pytest.mark.parametrize(

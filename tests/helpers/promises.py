@@ -34,7 +34,7 @@ def check_failure(failure: Failure | None) -> Failure:
     assert (read.code, read.outcome, read.request_id) == (failure.code, failure.outcome, failure.request_id)
     assert Failure.from_wire(read.to_wire()) == read
     assert 0 < len(failure.text) < 2000
-    for line in (failure.message, failure.hint or "", failure.tool):
+    for line in (failure.message, failure.hint or "", failure.name, *failure.text.splitlines()):
         assert not UNSEEN.search(line)
         assert not [c for c in line if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")]
     assert SECRET not in sent + failure.text
@@ -49,7 +49,17 @@ def check_answer(answer: dict[str, Any]) -> None:
     assert result["isError"] is True
     failure = check_failure(Failure.model_validate(result["_meta"]["iserror/failure"]))
     assert failure.to_wire() == result["_meta"]["iserror/failure"]
-    assert [block["text"] for block in result["content"]] == [failure.text]
+    (text,) = [block["text"] for block in result["content"]]
+    if failure.code in (
+        "TOOL_ERROR",
+        "RETURNED_ERROR",
+    ):  # the whole text is the author's
+        first, _, rest = text.partition("\n")
+        assert first.startswith(f"{failure.code}: {failure.message.rstrip('…')}")
+        assert rest.endswith(failure.text.rpartition("\n")[2])
+        assert 0 < len(text) < 2000
+    else:
+        assert text == failure.text
 
 
 def failure_of(guard: ToolErrors, exc: BaseException) -> Failure:

@@ -110,17 +110,47 @@ async def test_a_mounted_server_with_a_guard_of_its_own(lines: Lines) -> None:
 
 
 async def test_proxy_of_a_guarded_server(lines: Lines) -> None:
-    """The envelope of a guarded upstream is kept as it is: its code, its request id, one envelope."""
+    """Of a guarded upstream's envelope code and category are kept; ids are this server's, and the words are quoted."""
     upstream = guarded(lookup)
     proxy = create_proxy(upstream)
     make_guard().attach(proxy)
     async with hosts.in_memory(proxy) as call:
         raw = await call("lookup")
-    assert not_found("lookup") == normalize(raw)
+    envelope = hosts.failure_of(raw)
     first, second = lines.read()
-    assert first["request_id"] == second["upstream_request_id"] == hosts.failure_of(raw)["request_id"]
-    assert first["request_id"] != second["request_id"]
-    assert 1 == str(raw).count("request_id: ")
+    assert ("INVOICE_NOT_FOUND", "not_found", "lookup") == (envelope["code"], envelope["category"], envelope["tool"])
+    assert envelope["message"].startswith('"')
+    assert {"request_id": first["request_id"]} == raw["result"]["_meta"]["iserror/upstream"]
+    assert first["request_id"] == second["upstream_request_id"]
+    assert second["request_id"] == envelope["request_id"] != first["request_id"]
+    assert 1 == str(raw["result"]["content"]).count("request_id: ")
+
+
+@pytest.mark.parametrize(
+    ("settings", "outcome", "retryable"),
+    [
+        ({}, "unknown", False),
+        ({"effects": {"*": "read"}}, "unknown", False),
+        ({"effects": {"look": "read"}}, "not_applied", True),
+        ({"trust_upstream": True}, "not_applied", True),
+    ],
+)
+async def test_effect_of_a_proxied_tool(settings: Any, outcome: str, retryable: bool) -> None:
+    """Neither a pattern nor the upstream's annotations make its tool read: its exact name does, or trust in it."""
+    upstream = new_server("upstream")
+    failure = {"code": "BANK_DOWN", "message": "Down.", "retryable": True, "outcome": "unknown", "tool": "theirs"}
+    failure |= {"category": "unavailable", "request_id": "0" * 32}
+
+    @upstream.tool(annotations=hosts.annotations(readOnlyHint=True))
+    def look() -> Any:
+        return hosts.host_error_result("BANK_DOWN: Down.", meta={"iserror/failure": failure})
+
+    proxy = create_proxy(upstream)
+    ToolErrors(**settings).attach(proxy)
+    async with hosts.in_memory(proxy) as call:
+        envelope = hosts.failure_of(await call("look"))
+    assert (outcome, retryable) == (envelope["outcome"], envelope["retryable"])
+    assert "look" == envelope["tool"]
 
 
 async def test_proxy_of_a_bare_server(lines: Lines) -> None:

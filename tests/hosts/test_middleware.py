@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from iserror import ErrorMap, ToolErrors
+from iserror.testing import assert_tool_error
 from tests import scenarios
 from tests.conftest import Lines
 from tests.helpers import hosts
@@ -61,9 +64,10 @@ def texts(answer: dict[str, Any]) -> tuple[bool, str]:
 
 @pytest.mark.parametrize("error", [ConnectionError, TimeoutError])
 async def test_the_default_retry_middleware(error: type[Exception], lines: Lines) -> None:
-    """The default RetryMiddleware does not repeat a write that crashed, though the crash was a lost connection."""
+    """The default RetryMiddleware does not repeat a declared write that lost its connection."""
     counting = Counting(error(scenarios.DSN), error(scenarios.DSN))
-    assert crash("tool") == await result_of(counting.server(retrying()), "tool")
+    server = counting.server(retrying(), annotations=hosts.annotations(readOnlyHint=False))
+    assert hosts.failure_of(await result_of(server, "tool"))["code"] == "INTERNAL_ERROR"
     assert (1, 1) == (counting.runs, len(lines.read()))
 
 
@@ -71,7 +75,8 @@ async def test_the_default_retry_middleware(error: type[Exception], lines: Lines
 async def test_retrying_everything_runs_a_write_once(error: Exception, lines: Lines) -> None:
     """A middleware that repeats on every exception gets the same failure again, and the write ran once."""
     counting = Counting(error, error, error)
-    answer = await result_of(counting.server(retrying(Exception)), "tool")
+    server = counting.server(retrying(Exception), annotations=hosts.annotations(readOnlyHint=False))
+    answer = await result_of(server, "tool")
     codes = {RuntimeError: "INTERNAL_ERROR", scenarios.PaymentLost: "PAYMENT_UNKNOWN", ToolError: "TOOL_ERROR"}
     assert codes[type(error)] == answer["result"]["_meta"]["iserror/failure"]["code"]
     assert (1, 1) == (counting.runs, len(lines.read()))
@@ -259,3 +264,85 @@ async def test_rate_limiting() -> None:
     error = {"code": -32000, "message": message, "data": {"iserror/request_id": "<id>"}}
     assert {"error": error} == answers[-1]
     assert counting.runs == len([answer for answer in answers if "result" in answer]) < 7
+
+
+# --- middleware that repeats, and refusals in a body -----------------------------------------------------------
+
+
+class Busy(ConnectionError):
+    pass
+
+
+@pytest.mark.parametrize(("effect", "ran"), [("read", 3), (None, 3), ("write", 1)])
+@pytest.mark.parametrize("raised", [Busy, ConnectionRefusedError])
+async def test_retry_middleware(raised: type[Exception], effect: Any, ran: int) -> None:
+    """fastmcp's `RetryMiddleware` matches what a failure was raised for, and never runs a declared write again."""
+    errors = ErrorMap()
+    errors.add(Busy, code="BACKEND_BUSY", category="unavailable", message="The backend is busy.", retryable=True)
+    guard, server, runs = ToolErrors(errors), hosts.new_server(), []
+    guard.attach(server)
+    server.add_middleware(RetryMiddleware(max_retries=3, base_delay=0.001))
+
+    @server.tool()
+    @guard(effect=effect)
+    async def fetch() -> str:
+        runs.append(1)
+        if len(runs) < 3:
+            raise raised("connection refused by 10.0.0.9")
+        return "done"
+
+    async with hosts.in_memory(server) as call:
+        answer = await call("fetch")
+    assert len(runs) == ran
+    assert answer["result"].get("isError", False) is (ran == 1)
+    assert "10.0.0.9" not in json.dumps(answer)
+
+
+async def test_no_cause_outside_of_the_middleware() -> None:
+    """What a failure was raised for is its cause for middleware only: the host would log and trace it."""
+    seen: list[BaseException] = []
+    causes: list[BaseException | None] = []
+
+    class Look(Middleware):
+        async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+            try:
+                return await call_next(context)
+            except Exception as exc:
+                causes.append(exc.__cause__)
+                seen.append(exc)
+                raise
+
+    guard, server = ToolErrors(), hosts.new_server()
+    guard.attach(server)
+    server.add_middleware(Look())
+
+    @server.tool()
+    def fetch() -> str:
+        raise KeyError("secret")
+
+    async with hosts.in_memory(server) as call:
+        assert_tool_error(await call("fetch"), code="INTERNAL_ERROR")
+    assert [type(cause) for cause in causes] == [KeyError]
+    assert [exc.__cause__ for exc in seen] == [None]
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("NotFoundError", "TOOL_ERROR"), ("ValidationError", "TOOL_ERROR"), ("AuthorizationError", "PERMISSION_DENIED")],
+)
+async def test_refusals_in_a_body(name: str, code: str) -> None:
+    """What fastmcp raises for its own refusals is, in a tool's body, the author's word to the model."""
+    import fastmcp.exceptions
+
+    guard, server = ToolErrors(), hosts.new_server()
+    guard.attach(server)
+
+    @server.tool()
+    def order() -> str:
+        raise getattr(fastmcp.exceptions, name)("Order 42 belongs to another team; ask team blue.")
+
+    async with hosts.in_memory(server) as call:
+        answer = await call("order")
+    assert_tool_error(answer, code=code)
+    assert hosts.failure_of(answer)["message"] == "Order 42 belongs to another team; ask team blue."
+    assert hosts.failure_of(answer)["outcome"] == "unknown"

@@ -43,7 +43,7 @@ def not_found(tool: str) -> dict[str, Any]:
 
 def safe_crash(tool: str) -> dict[str, Any]:
     """The whole result of a crash in a tool that only reads."""
-    return scenarios.failed(tool, *scenarios.SAFE_CRASH)[0]
+    return scenarios.failed(tool, *scenarios.CRASH[:3], "not_applied", scenarios.STOP)[0]
 
 
 async def listed(server: Any) -> list[dict[str, Any]]:

@@ -148,7 +148,7 @@ async def test_a_failure_that_may_have_had_an_effect_is_repeated(kind: str, atta
     assert line["request_id"] == failure["request_id"]
 
 
-@pytest.mark.parametrize("kind", ["not_applied", "refused", "elicitation"])
+@pytest.mark.parametrize("kind", ["not_applied", "elicitation"])
 async def test_what_applied_nothing_releases_the_key(kind: str, attached: Served) -> None:
     """After a failure that applied nothing, or a question to the client, the next call with the key runs."""
     async with in_memory(attached.server) as call:
@@ -160,12 +160,13 @@ async def test_what_applied_nothing_releases_the_key(kind: str, attached: Served
         assert_tool_error(first, retryable=True)
 
 
-async def test_a_protocol_error_of_unknown_outcome_is_not_run_again(attached: Served) -> None:
-    """A JSON-RPC error raised on purpose may have had an effect: its key reads as unknown."""
+@pytest.mark.parametrize(("kind", "code"), [("protocol", -32001), ("refused", -32602)])
+async def test_a_protocol_error_of_unknown_outcome_is_not_run_again(kind: str, code: int, attached: Served) -> None:
+    """A JSON-RPC error raised on purpose may have had an effect, whatever its code: its key reads as unknown."""
     async with in_memory(attached.server) as call:
-        first = await call("fail", {"kind": "protocol", "key": "k"})
-        again = await call("fail", {"kind": "protocol", "key": "k"})
-    assert first["error"]["code"] == -32001
+        first = await call("fail", {"kind": kind, "key": "k"})
+        again = await call("fail", {"kind": kind, "key": "k"})
+    assert first["error"]["code"] == code
     assert_tool_error(again, code="OUTCOME_UNKNOWN", retryable=False)
     assert len(attached.effects.all()) == 1
 
@@ -182,11 +183,13 @@ async def test_a_returned_error_is_a_failure(kind: str, attached: Served) -> Non
 
 
 async def test_a_returned_error_that_applied_nothing(attached: Served) -> None:
-    """A returned error whose envelope says that nothing was applied releases the key."""
+    """Another server's word that nothing was applied holds for its own call: the tool may have done more, so the key
+    stays."""
     async with in_memory(attached.server) as call:
         for _ in range(2):
-            assert_tool_error(await call("give", {"kind": "upstream", "key": "k"}), code="TOO_EARLY")
-    assert len(attached.effects.all()) == 2
+            again = await call("give", {"kind": "upstream", "key": "k"})
+            assert_tool_error(again, code="TOO_EARLY", outcome="unknown", retryable=False)
+    assert len(attached.effects.all()) == 1
 
 
 async def test_what_a_server_behind_said_is_passed_on_again() -> None:
@@ -212,8 +215,10 @@ async def test_what_a_server_behind_said_is_passed_on_again() -> None:
     guard.attach(server)
     async with in_memory(server) as call:
         first, again = [await call("pay", {"key": "k"}) for _ in range(2)]
-    assert first == again
-    assert (failure_of(again)["tool"], failure_of(again)["retryable"]) == ("theirs", False)
+    assert same(first, again)
+    assert (failure_of(again)["tool"], failure_of(again)["retryable"]) == ("pay", False)
+    assert failure_of(again)["request_id"] not in ("0" * 32, failure_of(first)["request_id"])
+    assert again["result"]["_meta"]["iserror/upstream"] == {"request_id": "0" * 32}
     assert again["result"]["_meta"]["mine"] == 1
     assert len(runs) == 1
 

@@ -24,7 +24,7 @@ from tests.servers import hostile_server
 pytestmark = [pytest.mark.host, pytest.mark.python]
 
 SCRIPT = "tests/servers/hostile_server.py"
-UNSURE = "it may have taken effect, check before any further call"
+ONLY_IF_HARMLESS = "repeat it only if it changes nothing"
 
 
 class NotFound(Exception):
@@ -257,7 +257,8 @@ async def test_guard_timeout() -> None:
     failure = caught.value.failure
     assert failure is not None
     assert failure.text == (
-        f"TIMEOUT: The tool did not finish within 0.02 s.\n[pay failed; {UNSURE}; request_id: {failure.request_id}]"
+        "TIMEOUT: The tool did not finish within 0.02 s.\n"
+        f"[pay failed; {ONLY_IF_HARMLESS}; request_id: {failure.request_id}]"
     )
     assert seen == ["cancelled"]
     await asyncio.sleep(0)  # nothing is left to be raised here
@@ -312,10 +313,10 @@ async def test_stray_cancelled_error_on_a_server(lines: Lines) -> None:
     assert [line["level"] for line in lines.read()] == ["error", "error", "error"]
 
 
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit])
+@pytest.mark.parametrize(("kind", "code"), [(KeyboardInterrupt, None), (GeneratorExit, "INTERNAL_ERROR")])
 @pytest.mark.parametrize("is_async", [False, True])
-def test_passes(kind: type[BaseException], is_async: bool, lines: Lines) -> None:
-    """KeyboardInterrupt and GeneratorExit leave a guarded function as they are, and nothing is logged."""
+def test_passes(kind: type[BaseException], code: str | None, is_async: bool, lines: Lines) -> None:
+    """KeyboardInterrupt leaves a guarded function as it is and logs nothing; a raised GeneratorExit is a crash."""
     raised = kind()
 
     def sync_tool() -> None:
@@ -324,13 +325,86 @@ def test_passes(kind: type[BaseException], is_async: bool, lines: Lines) -> None
     async def async_tool() -> None:
         raise raised
 
-    with pytest.raises(kind) as caught:
+    with pytest.raises((kind, ToolFailure)) as caught:
         if is_async:
             new_guard()(async_tool)().send(None)
         else:
             new_guard()(sync_tool)()
-    assert caught.value is raised
+    assert caught.value is raised or isinstance(caught.value, ToolFailure)
+    assert [line["code"] for line in lines.read()] == ([code] if code else [])
+    assert getattr(caught.value, "code", None) == code
+
+
+@pytest.mark.anyio
+async def test_closed_coroutine(lines: Lines) -> None:
+    """A coroutine that is closed while it waits ends quietly, nested guards included."""
+    ended: list[str] = []
+
+    @new_guard()
+    async def inner() -> None:
+        try:
+            await asyncio.sleep(30)
+        finally:
+            ended.append("closed")
+
+    @new_guard()
+    async def outer() -> None:
+        await inner()
+
+    running = outer()
+    running.send(None)
+    running.close()
+    assert ended == ["closed"]
     assert lines.read() == []
+
+
+@pytest.mark.anyio
+async def test_time_limit_of_a_middleware() -> None:
+    """An asyncio time limit of the author's between host and tool ends the tool, and the author sees a TimeoutError."""
+    if not hosts.IS_FASTMCP:
+        pytest.skip("only fastmcp has middleware around its tools")
+    from fastmcp.server.middleware import Middleware
+
+    seen: list[str] = []
+
+    class Limit(Middleware):
+        async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+            try:
+                return await asyncio.wait_for(call_next(context), 0.02)
+            except asyncio.TimeoutError:
+                seen.append("limit")
+                raise NotFound from None
+
+    guard, server = new_guard(), hosts.new_server()
+    guard.attach(server)
+    server.add_middleware(Limit())
+    server.tool(sleep)
+    async with hosts.in_memory(server) as call:
+        assert_tool_error(await call("sleep"), code="NOT_FOUND")
+    assert seen == ["limit"]
+
+
+@pytest.mark.anyio
+async def test_hand_made_limit_around_a_nested_call(lines: Lines) -> None:
+    """A tool that cancels its own task after a while, as older `async_timeout` does, can tell that from a failure."""
+    guard, server = new_guard(), hosts.new_server()
+    guard.attach(server)
+    inner = guard(sleep)
+
+    @server.tool()
+    async def outer():  # type: ignore[no-untyped-def]
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().call_later(0.02, task.cancel)
+        try:
+            return await inner()
+        except asyncio.CancelledError:
+            raise NotFound from None
+
+    async with hosts.in_memory(server) as call:
+        assert_tool_error(await call("outer"), code="NOT_FOUND")
+        assert_tool_error(await call("outer"), code="NOT_FOUND")
+    assert [line["code"] for line in lines.read() if line["event"] == "tool_failed"] == ["NOT_FOUND"] * 2
 
 
 GROUPS: list[tuple[list[BaseException], str | None]] = [
@@ -339,7 +413,7 @@ GROUPS: list[tuple[list[BaseException], str | None]] = [
     ([SystemExit(1), NotFound()], "INTERNAL_ERROR"),
     ([NotFound(), KeyboardInterrupt()], None),
     ([Group("inner", [ValueError(), KeyboardInterrupt()]), NotFound()], None),
-    ([GeneratorExit()], None),
+    ([GeneratorExit()], "INTERNAL_ERROR"),
 ]
 
 

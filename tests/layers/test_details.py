@@ -309,16 +309,14 @@ def test_extra_arguments(given: dict[str, Any], reasons: list[tuple[str, str]]) 
     assert reasons_of(caught.value, _Tool(), given) == reasons
 
 
-def test_a_crash_outweighs_a_protocol_error() -> None:
-    """In a group, a crash outweighs a protocol error, and that outweighs a failure with an entry."""
+def test_a_protocol_error_in_a_group() -> None:
+    """In a group a protocol error is a crash, and outweighs a failure with an entry: a result can tell both."""
     maps = [make_guard().errors]
     refused = hosts.protocol_error(-32602, "not like this")
-    crashed = resolve(Group("both", [refused, RuntimeError("no")]), maps)
-    assert isinstance(crashed, Problem)
-    assert crashed.code == "INTERNAL_ERROR"
-    protocol = resolve(Group("both", [Missing(), refused]), maps)
-    assert isinstance(protocol, ProtocolProblem)
-    assert protocol.code == -32602
+    for leaves in ([refused, RuntimeError("no")], [Missing(), refused], [refused]):
+        problem = resolve(Group("both", leaves), maps)
+        assert isinstance(problem, Problem)
+        assert problem.code == "INTERNAL_ERROR"
 
 
 def test_an_impossible_problem_is_a_crash_of_its_tool(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from iserror.logs.chain import State
 from tests.helpers import hosts
 from tests.helpers.promises import RAISED, check_answer
 from tests.servers import hostile_server
-from tests.servers.hostile_server import HOSTILE
+from tests.servers.hostile_server import ENDING, HOSTILE
 
 pytestmark = [pytest.mark.host, pytest.mark.anyio]
 SCRIPT = "tests/servers/hostile_server.py"
@@ -26,16 +26,26 @@ async def test_in_memory(tool: str, lines: Any) -> None:
     async with hosts.in_memory(hostile_server.make()) as call:
         for kind in HOSTILE:
             check_answer(await call(tool, {"kind": kind}))
+        if tool == "fail":
+            for kind in ENDING:
+                check_answer(await call("end", {"kind": kind}))
+        assert hosts.text_of(await call("succeed_although_cancelled")) == "done"
         assert hosts.text_of(await call("succeed")) == "done"
-    assert len(lines.read()) == len(HOSTILE)
+    failed = [line for line in lines.read() if line["event"] == "tool_failed"]
+    assert len(failed) == len(HOSTILE) + len(ENDING) * (tool == "fail")
 
 
 @pytest.mark.timeout(60)
 async def test_over_stdio() -> None:
     """Every hostile exception is answered over a real stdio session, and the session goes on."""
     async with hosts.over_stdio(SCRIPT) as call:
+        for kind in ENDING:
+            check_answer(await call("end", {"kind": kind}))
         for kind in HOSTILE:
             check_answer(await call("fail", {"kind": kind}))
+        for tool in ("name_file", "list_files"):
+            assert "report-\ufffd.pdf" in hosts.text_of(await call(tool))
+        assert hosts.text_of(await call("succeed_although_cancelled")) == "done"
         assert hosts.text_of(await call("succeed")) == "done"
 
 

@@ -12,6 +12,7 @@ import pytest
 import structlog
 
 from iserror import ToolErrors, ToolFailure, current_call
+from iserror.layers.report import orphans
 from tests import scenarios
 from tests.conftest import Lines
 from tests.helpers import hosts
@@ -27,6 +28,7 @@ pytestmark = [
 
 GUARD = make_guard()
 UNSURE = (*scenarios.NOT_FOUND[:3], "unknown", scenarios.UNSURE)
+UNDECLARED = (*scenarios.NOT_FOUND[:3], "unknown", scenarios.ONLY_IF_HARMLESS)
 
 
 def attached(*tools: Any, guard: ToolErrors = GUARD) -> Any:
@@ -68,9 +70,8 @@ async def inner_failure():  # type: ignore[no-untyped-def]
 
 
 BUSY = ("BILLING_BUSY", "The billing service is busy.", "unavailable")
-AGAIN = "may be repeated after 2 s"
 LOST = ("PAYMENT_UNKNOWN", "The payment service did not answer.", "deadline_exceeded")
-DECLINED = ("CARD_DECLINED", "The card was declined.", "failed_precondition", "partial", scenarios.UNSURE)
+DECLINED = ("CARD_DECLINED", "The card was declined.", "unknown", "partial", scenarios.PARTLY)
 LOST_HINT = "Look the payment up with get_payment."
 
 
@@ -83,9 +84,11 @@ LOST_HINT = "Look the payment up with get_payment."
         (inner, "idempotent", scenarios.NOT_FOUND, scenarios.NOT_FOUND_MORE),
         (inner_read, "write", (*LOST, "unknown", scenarios.UNSURE), {"hint": LOST_HINT}),
         (inner_read, "read", (*LOST, "not_applied", "may be repeated"), {"hint": LOST_HINT, "retryable": True}),
-        (inner_declared, "write", (*BUSY, "not_applied", AGAIN), {"retryable": True, "retry_after": 2.0}),
-        (inner_crash, "write", scenarios.CRASH, {}),
-        (inner_crash, "read", scenarios.SAFE_CRASH, {}),
+        (inner, None, UNDECLARED, scenarios.NOT_FOUND_MORE),
+        (inner_declared, "write", (*BUSY, "unknown", scenarios.UNSURE), {}),
+        (inner_crash, "write", (*scenarios.CRASH[:4], scenarios.UNSURE), {}),
+        (inner_crash, "read", (*scenarios.CRASH[:3], "not_applied", scenarios.STOP), {}),
+        (inner_crash, None, scenarios.CRASH, {}),
         (inner_failure, "write", DECLINED, {}),
     ],
 )
@@ -128,7 +131,7 @@ async def test_a_tool_calls_through_the_server(decorated: bool, lines: Lines) ->
     async with hosts.in_memory(server) as call:
         raw = await call("outer")
         assert not_found("lookup") == normalize(await call("lookup"))
-    assert scenarios.failed("outer", *UNSURE, **scenarios.NOT_FOUND_MORE)[0] == normalize(raw)
+    assert scenarios.failed("outer", *UNDECLARED, **scenarios.NOT_FOUND_MORE)[0] == normalize(raw)
     assert [("outer", "INVOICE_NOT_FOUND"), ("lookup", "INVOICE_NOT_FOUND")] == [
         (line["tool"], line["code"]) for line in lines.read()
     ]
@@ -175,7 +178,7 @@ async def test_an_inner_failure_that_is_caught(how: str, lines: Lines) -> None:
     async with hosts.in_memory(server) as call:
         assert "caught INVOICE_NOT_FOUND" == hosts.text_of(await call("catching"))
         more = {"retryable": True, "retry_after": 2.0}
-        expected = scenarios.failed("failing", *BUSY, "not_applied", AGAIN, **more)[0]
+        expected = scenarios.failed("failing", *BUSY, "not_applied", "may be repeated after 2 s", **more)[0]
         assert expected == normalize(await call("failing"))
     recovered = ("INVOICE_NOT_FOUND", "inner" if how == "function" else "lookup", "recovered")
     told = [(line["code"], line["tool"], line.get("handled")) for line in lines.read()]
@@ -199,7 +202,7 @@ async def test_tasks_of_a_tool(how: str, lines: Lines) -> None:
 
     async with hosts.in_memory(attached(fan_out)) as call:
         raw = await call("fan_out")
-    assert scenarios.failed("fan_out", *UNSURE, **scenarios.NOT_FOUND_MORE)[0] == normalize(raw)
+    assert scenarios.failed("fan_out", *UNDECLARED, **scenarios.NOT_FOUND_MORE)[0] == normalize(raw)
     assert [hosts.failure_of(raw)["request_id"]] == [line["request_id"] for line in lines.read()]
 
 
@@ -257,6 +260,7 @@ async def test_a_task_that_outlives_the_call(begun: str, lines: Lines) -> None:
         assert "started" == hosts.text_of(await call("forget"))
         with pytest.raises(ToolFailure):
             await tasks[1]
+    orphans.report_all()
     assert [("BILLING_BUSY", "late")] * 2 == [(line["code"], line["tool"]) for line in lines.read()]
 
 

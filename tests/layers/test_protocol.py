@@ -17,7 +17,8 @@ from tests.servers.hostile_server import DSN, SECRET
 
 SCRIPT = "tests/servers/hostile_server.py"
 CRASH = "The tool failed because of an error on the server."
-UNSURE = "it may have taken effect, check before any further call"
+STOP = "stop and tell the user"
+ONLY_IF_HARMLESS = "repeat it only if it changes nothing"
 IDS = {"iserror/request_id": "<id>"}
 
 pytestmark = [
@@ -109,6 +110,7 @@ def result(tool: str, code: str, message: str, category: str, outcome: str, advi
     envelope = {
         "code": code,
         "message": message,
+        "advice": advice,
         "retryable": False,
         "outcome": outcome,
         "category": category,
@@ -152,10 +154,10 @@ async def test_raised_by_the_author(lines: Lines) -> None:
     ]
 
 
-@pytest.mark.parametrize("tool", ["sample", *UPSTREAM])
+@pytest.mark.parametrize("tool", UPSTREAM)
 async def test_raised_by_an_sdk_session(tool: str, lines: Lines) -> None:
-    """What an SDK session raises is a crash of the tool, raised again or not, and never a JSON-RPC error."""
-    assert await answer_of(tool) == result(tool, "INTERNAL_ERROR", CRASH, "internal", "unknown", UNSURE)
+    """What a session with another server raises is a crash, raised again or not, and never a JSON-RPC error."""
+    assert await answer_of(tool) == result(tool, "INTERNAL_ERROR", CRASH, "internal", "unknown", STOP)
     assert [(line["event"], line["level"], line["code"]) for line in lines.read()] == [
         ("tool_failed", "error", "INTERNAL_ERROR")
     ]
@@ -166,7 +168,7 @@ async def test_raised_by_an_sdk_session_and_mapped(tool: str) -> None:
     """The map's entry for the SDK's class speaks for what a session raised."""
     errors = ErrorMap()
     errors.add(ProtocolError, code="UPSTREAM_REFUSED", category="unavailable", message="The upstream refused.")
-    expected = result(tool, "UPSTREAM_REFUSED", "The upstream refused.", "unavailable", "unknown", UNSURE)
+    expected = result(tool, "UPSTREAM_REFUSED", "The upstream refused.", "unavailable", "unknown", ONLY_IF_HARMLESS)
     assert await answer_of(tool, errors=errors) == expected
 
 
@@ -396,5 +398,5 @@ async def test_tool_failure_meta() -> None:
         "code": "INTERNAL_ERROR",
         "retryable": False,
         "correlationId": meta["iserror/failure"]["request_id"],
-        "agentGuidance": UNSURE,
+        "agentGuidance": STOP,
     }

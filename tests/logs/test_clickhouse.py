@@ -253,7 +253,14 @@ RECORDS = [
     record(0.2, "same trace", request_id=OTHER, trace_id=TRACE, tool="look", code="INTERNAL_ERROR"),
     record(40, "a month later", request_id=THIRD, trace_id="", tool="look", code="TIMEOUT", level="info"),
     record(41, "passed on", request_id="ffff" + "1" * 28, upstream_request_id=BEHIND, tool=HOSTILE, level="critical"),
-    record(41, "at the same time", request_id="ffff" + "2" * 28, tool="naïve ünïcode ✓", code=HOSTILE),
+    record(
+        41,
+        "at the same time",
+        request_id="ffff" + "2" * 28,
+        upstream_request_id=THIRD,  # another call's id
+        tool="naïve ünïcode ✓",
+        code=HOSTILE,
+    ),
     record(42, "no ids", level="own", tool=None, exception=[{"type": "KeyError", "message": HOSTILE}]),
 ]
 # Another program's order of keys, and way to write a time.
@@ -306,7 +313,8 @@ def names(found: Any) -> list[str]:
         (TRACE, ["first", "second", "same trace"]),
         (REQUEST[:24], ["first", "second"]),
         (REQUEST[:20], ["first", "second", "same trace"]),
-        ("0190163", ["first", "second", "same trace", "a month later"]),
+        ("0190163", ["first", "second", "same trace", "a month later", "at the same time"]),
+        (THIRD, ["a month later", "at the same time"]),
         (TRACE[:4], ["first", "second", "same trace"]),
         ("ffff", ["passed on", "at the same time"]),
         (BEHIND, ["passed on"]),

@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
+from iserror import Redactor, redact_text
+from iserror.errors.problem import crash
+from iserror.layers.call import Call, Request
+from iserror.layers.lifecycle import fail
+from iserror.layers.report import report
+from iserror.layers.settings import Settings
 from iserror.logs import appender, frames
-from iserror.logs.excinfo import MAX_DEPTH, MAX_EXCEPTIONS, MAX_FRAMES, MAX_GROUP, MAX_NOTES, describe
+from iserror.logs.excinfo import (
+    MAX_ALL_FRAMES,
+    MAX_ALL_NOTES,
+    MAX_CHARS,
+    MAX_DEPTH,
+    MAX_ERRORS,
+    MAX_EXCEPTIONS,
+    MAX_FRAMES,
+    MAX_GROUP,
+    MAX_NOTE_CHARS,
+    MAX_NOTES,
+    describe,
+)
 from iserror.logs.frames import Chain, Frame, Link, every_link
 from iserror.logs.read import source
 from iserror.logs.read.follow import Follower
+from iserror.logs.redaction import MAX_ARGUMENTS
 from iserror.logs.sink import FileSink
 from iserror.support.causes import MAX_CHAIN, Group
+from tests.conftest import Lines
 
 pytestmark = pytest.mark.hostless
 
@@ -97,6 +119,150 @@ def test_notes() -> None:
     exc.__notes__ = [7, *(str(n) for n in range(2 * MAX_NOTES))]  # type: ignore[attr-defined]
     (link,) = describe(exc)
     assert link.notes == [str(n) for n in range(MAX_NOTES - 1)]
+
+
+class Endless(list[str]):
+    """Notes without an end."""
+
+    def __iter__(self) -> Iterator[str]:
+        return itertools.repeat("again")
+
+
+class Odd(Exception):
+    notes: Any
+
+    def __getattribute__(self, name: str) -> Any:
+        return super().__getattribute__("notes") if name == "__notes__" else super().__getattribute__(name)
+
+
+@pytest.mark.parametrize(
+    ("notes", "shown"),
+    [
+        (itertools.repeat("x"), []),
+        (Endless(), ["again"] * MAX_NOTES),
+        ("one text", ["one text"]),
+        (7, []),
+        (None, []),
+        ({"a": 1}, []),
+        (("a", "b"), ["a", "b"]),
+    ],
+)
+def test_notes_of_any_kind(notes: Any, shown: list[str]) -> None:
+    """Notes that aren't a list of texts, or have no end, are read as far as that goes; the failure is described."""
+    exc = Odd("x")
+    exc.notes = notes
+    (link,) = describe(exc)
+    assert (link.message, list(link.notes)) == ("x", shown)
+
+
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The lengths of the texts that redaction reads for the log."""
+    lengths: list[int] = []
+
+    def spy(text: str, **options: Any) -> str:
+        lengths.append(len(text))
+        return redact_text(text, **options)
+
+    monkeypatch.setattr("iserror.logs.redaction.redact_text", spy)
+    return lengths
+
+
+def long_words(number: int) -> str:
+    return f"{number} " + "many words of an exception " * 400
+
+
+def large_group() -> BaseException:
+    leaves = []
+    for n in range(MAX_GROUP):
+        leaf = linked(MAX_CHAIN)
+        leaf.args = (long_words(n),)
+        leaf.__notes__ = [long_words(m) for m in range(MAX_NOTES)]  # type: ignore[attr-defined]
+        leaves.append(leaf)
+    return Group("all", leaves)
+
+
+def long_chain() -> BaseException:
+    exc: BaseException = ValueError(long_words(0))
+    for n in range(1, MAX_CHAIN):
+        following = ValueError(long_words(n))
+        following.__cause__ = exc
+        exc = following
+    return exc
+
+
+@pytest.mark.parametrize("make", [large_group, long_chain])
+def test_what_is_read_of_a_failure_in_all(make: Callable[[], BaseException], looked_at: list[int]) -> None:
+    """However many texts a failure has, only so many characters are read; each message has its beginning."""
+    links = list(every_link(describe(make())))
+    assert sum(looked_at) <= MAX_CHARS + MAX_NOTE_CHARS + len(links) * 3 * 60
+    assert sum(len(link.notes) for link in links) <= MAX_ALL_NOTES + len(links)
+    assert all(link.message[:1] in "0123456789a" for link in links)
+    assert max(len(link.message) for link in links) > 2_000
+
+
+def test_a_long_message_alone(looked_at: list[int]) -> None:
+    """One exception's message has its 4,000 characters."""
+    (link,) = describe(ValueError("word " * 10_000))
+    assert len(link.message) > 4_000
+    assert link.message.endswith("more characters]")
+
+
+def test_frames_in_all() -> None:
+    """However many exceptions a failure has, only so many frames are described, and of each the last."""
+    links = list(every_link(describe(Group("all", [raised(MAX_FRAMES) for _ in range(MAX_GROUP)]))))
+    assert sum(len(link.frames) for link in links) <= MAX_ALL_FRAMES + 3 * len(links)
+    assert {link.frames[-1].function for link in links[1:]} == {f"f{MAX_FRAMES}"}
+
+
+def test_the_end_of_a_traceback_as_text() -> None:
+    """Of a long traceback that a pool sent as text, the end is there: it says what happened."""
+
+    class _RemoteTraceback(Exception):
+        pass
+
+    exc = ValueError("x")
+    exc.__cause__ = _RemoteTraceback("".join(f"  File a.py, line {n}\n" for n in range(2_000)) + "KeyError: 'last'")
+    _, remote = describe(exc)
+    assert remote.message.endswith("KeyError: 'last'")
+    assert remote.message.startswith("  File a.py, line 0\n")
+    assert len(remote.message) < 6_000
+
+
+def test_errors_of_a_validator() -> None:
+    """Of tens of thousands of errors only the number is logged: pydantic makes a list of them all or none."""
+    with pytest.raises(ValidationError) as few:
+        TypeAdapter(list[int]).validate_python(["x"] * MAX_ERRORS)
+    with pytest.raises(ValidationError) as many:
+        TypeAdapter(list[int]).validate_python(["x"] * (MAX_ERRORS + 1))
+    assert "0: int_parsing" in describe(few.value)[0].message
+    assert describe(many.value)[0].message == f"{MAX_ERRORS + 1} validation error(s) for list[int]"
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_arguments_in_all(many: bool, lines: Lines) -> None:
+    """Of logged arguments so many characters are read, in one text or in many; a secret at the cut is gone."""
+    secret = "hunter" + "2" * 40
+    text = "word " * (MAX_ARGUMENTS // 5 - 8) + f"password={secret} " + "word " * 50_000
+    arguments = {str(n): "x" for n in range(100_000)} if many else {"text": text}
+    call = Call(Settings(log_arguments=True), "pay", request=Request(arguments=arguments))
+    read: list[int] = []
+    original = Redactor.redact_text
+
+    def spy(self: Redactor, text: str, **options: Any) -> str:
+        read.append(len(text))
+        return original(self, text, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Redactor, "redact_text", spy)
+        fail(call, crash(ValueError("x")))
+        report(call)
+    (line,) = lines.read()
+    assert sum(read) < MAX_ARGUMENTS + 200
+    assert len(read) < 3_000
+    assert "2222" not in str(line)
+    first = next(iter(line["arguments"].items()))
+    assert first == ("0", "x") if many else first[1].startswith("word ")
 
 
 # --- on disk and back ----------------------------------------------------------------------------------------

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import json
 import logging
+import multiprocessing
+import os
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
 
-from iserror import ToolErrors, ToolFailure, configure_logging, current_call, logs
+from iserror import ToolErrors, ToolFailure, configure_logging, current_call, in_call, logs
+from iserror.layers.report import orphans
 from tests.conftest import Lines
-from tests.helpers import hosts
+from tests.helpers import hosts, workers
 from tests.helpers.log_children import duplicates, run
 from tests.helpers.log_files import (
     assert_counted,
     ids_of,
-    log_files,
     needs_posix,
-    raw_lines,
     scaled,
 )
 
@@ -136,21 +140,23 @@ async def test_an_id_of_the_callers(lines: Lines) -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("fails", [True, False])
 async def test_a_late_line(fails: bool, lines: Lines) -> None:
-    """A line that a task logs after the result carries the call's id and is found; it is not counted."""
+    """A line that a task logs after the result belongs to no call; with the id as its own field, it is found."""
     server, tasks, go = hosts.new_server(), [], asyncio.Event()
     ToolErrors().attach(server)
     seen: list[str] = []
 
-    async def later() -> None:
+    async def later(request_id: str) -> None:
         await go.wait()
         _say("late")
+        assert "request_id" not in structlog.contextvars.get_contextvars()
+        structlog.get_logger().info("told", request_id=request_id)
 
     @server.tool()
     async def tool() -> str:
         call = current_call()
         assert call is not None
         seen.append(call.request_id)
-        tasks.append(asyncio.create_task(later()))
+        tasks.append(asyncio.create_task(later(call.request_id)))
         structlog.get_logger().info("in time")
         if fails:
             raise RuntimeError("no such row")
@@ -162,11 +168,11 @@ async def test_a_late_line(fails: bool, lines: Lines) -> None:
         await asyncio.gather(*tasks)
         await call("tool")
     found = logs.find(seen[0], lines.folder)
-    expected = ["in time", *(["tool_failed"] if fails else []), "by structlog", "by logging"]
-    assert [record["event"] for record in found] == expected
+    assert [record["event"] for record in found] == ["in time", *(["tool_failed"] if fails else []), "told"]
     assert [record["lines"] for record in found if "lines" in record] == ([2] if fails else [])
-    late = [file for file in log_files(lines.folder) if ".late." in file.name]
-    assert ["late" in line for file in late for line in raw_lines(file)] == ([True] * 4 if fails else [])
+    late = [record for record in logs.records(lines.folder) if record.get("where") == "late"]
+    assert [record["event"] for record in late][:2] == ["by structlog", "by logging"]
+    assert not any({"request_id", "trace_id", "tool", "jsonrpc_id"} & set(record) for record in late)
 
 
 @pytest.mark.anyio
@@ -473,3 +479,215 @@ async def test_what_the_host_notes_of_every_request(lines: Lines, caplog: pytest
         await call("tool")
     written = [json.loads(line) for file in lines.folder.glob("*.jsonl") for line in file.read_text().splitlines()]
     assert sorted(line["logger"] for line in written) == ["fastmcp.billing", "mcp", "mcp.mine"]
+
+
+# --- other processes -------------------------------------------------------------------------------------------
+
+
+def _in_pool(method: str, work: Any, *numbers: int) -> list[Any]:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context(method)) as pool:
+        waiting = [pool.submit(work, number) for number in numbers]
+        return [future.result() for future in waiting]
+
+
+def _in_old_pool(method: str, work: Any, *numbers: int) -> list[Any]:
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        return [pool.apply(work, (number,)) for number in numbers]
+
+
+def _in_child(_: str, work: Any, number: int) -> None:
+    child = os.fork()
+    if not child:
+        try:
+            work(number)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    raise RuntimeError("the child failed")
+
+
+WAYS = {"executor": _in_pool, "pool": _in_old_pool, "fork": _in_child}
+
+
+@needs_posix
+@pytest.mark.anyio
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("way", "method", "work"),
+    [
+        *itertools.product(["executor", "pool", "fork"], ["fork"], [workers.divide, workers.refuse, workers.bare]),
+        ("executor", "spawn", workers.divide),  # it takes a second
+    ],
+)
+async def test_a_failure_in_another_process(
+    work: Any, way: str, method: str, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is logged there under an id of its own, and with the call that it ends: the whole chain, and that id."""
+    monkeypatch.setenv("ISERROR_LOG", str(lines.folder))
+    server = hosts.new_server()
+    ToolErrors().attach(server)
+
+    @server.tool()
+    def tool() -> list[Any] | None:
+        return WAYS[way](method, work, 3)  # type: ignore[operator, no-any-return]
+
+    async with hosts.in_memory(server) as call:
+        answer = await call("tool")
+    failure, parent = hosts.failure_of(answer), of_answer(answer)
+    failed = [line for line in lines.read() if line["event"] == "tool_failed"]
+    guarded = work is not workers.bare
+    mine = next(line for line in failed if line["request_id"] == parent)
+    assert len(failed) == 1 + guarded
+    said = [line for line in lines.read() if line["event"] == "dividing"]
+    assert not any(line.get("request_id") == parent or line.get("jsonrpc_id") for line in said)
+    if guarded:
+        child = next(line for line in failed if line is not mine)
+        assert child["request_id"] != parent
+        assert {line["request_id"] for line in said} <= {child["request_id"]}
+        assert (child["tool"], child["outcome"]) == (work.__name__, "not_applied")
+        assert mine.get("child_request_id") == (child["request_id"] if way != "fork" else None)
+    if way == "fork":
+        return
+    # The child's tool reads, and the parent's may have done more.
+    assert failure["code"] == ("NOT_TODAY" if work is workers.refuse else "INTERNAL_ERROR")
+    assert (failure["outcome"], mine["outcome"], mine["mapped"]) == ("unknown", "unknown", work is workers.refuse)
+    if work is workers.refuse:
+        assert failure["message"] == "Not today, 3."
+    types = [link["type"].rpartition(".")[2] for link in mine["exception"]]
+    original = "ToolFailure" if work is workers.refuse else "ZeroDivisionError"
+    assert types == [*(["ToolFailure"] if guarded else [original]), types[1], *([original] if guarded else [])]
+    assert types[1] in ("_RemoteTraceback", "RemoteTraceback")
+    if guarded:
+        assert mine["exception"][-1]["frames"][-1]["function"] == work.__name__
+    else:
+        assert "number / (number - number)" in mine["exception"][1]["message"]
+
+
+@needs_posix
+@pytest.mark.anyio
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+async def test_no_call_in_another_process(lines: Lines) -> None:
+    """A forked worker that lives longer than the call that started it has no call, and none is bound for structlog."""
+    server = hosts.new_server()
+    ToolErrors().attach(server)
+    pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork"))
+
+    @server.tool()
+    def tool() -> str:
+        return json.dumps(pool.submit(workers.who, 0).result())
+
+    with pool:
+        async with hosts.in_memory(server) as call:
+            answers = [json.loads(hosts.text_of(await call("tool"))) for _ in range(2)]
+    assert answers[0] == answers[1]
+    assert answers[0][1:] == [None, None]
+    assert answers[0][0] != os.getpid()
+
+
+# --- a worker that serves many calls ---------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("how", ["after", "handed over", "overlapping", "detached"])
+async def test_a_shared_worker(how: str, lines: Lines) -> None:
+    """A failure of a worker that an earlier call started is logged once, as that of the call that waits for it."""
+    server, guard = hosts.new_server(), ToolErrors()
+    guard.attach(server)
+    jobs: asyncio.Queue[Any] = asyncio.Queue()
+    ids: dict[str, str] = {}
+    alive: list[Any] = []
+    done = asyncio.Event()
+
+    @guard(effect="read")
+    async def fetch(what: str) -> str:
+        structlog.get_logger().info("fetching", what=what)
+        if what == "bad":
+            raise ToolFailure("GONE", "It is gone.")
+        return what
+
+    async def serve() -> None:
+        while True:
+            what, future, caller = await jobs.get()
+            structlog.get_logger().info("serving", what=what)
+            try:
+                with in_call(caller) if how == "handed over" else contextlib.nullcontext():
+                    future.set_result(await fetch(what))
+            except Exception as exc:
+                future.set_exception(exc)
+
+    @server.tool()
+    async def get(what: str) -> str:
+        caller = current_call()
+        assert caller is not None
+        ids[what] = caller.request_id
+        if not alive:
+            with in_call(None) if how == "detached" else contextlib.nullcontext():
+                alive.append(asyncio.create_task(serve()))
+        future = asyncio.get_running_loop().create_future()
+        jobs.put_nowait((what, future, caller))
+        result = await future
+        if what == "good" and how in ("handed over", "overlapping"):
+            await done.wait()
+        return str(result)
+
+    async with hosts.in_memory(server) as call:
+        first = asyncio.create_task(call("get", {"what": "good"}))
+        if how in ("handed over", "overlapping"):
+            while "good" not in ids:
+                await asyncio.sleep(0)
+        else:
+            await first
+        bad = await call("get", {"what": "bad"})
+        done.set()
+        assert hosts.text_of(await first) == "good"
+    alive[0].cancel()
+    orphans.report_all()
+    found = [line for line in logs.records(lines.folder) if line.get("code") == "GONE"]
+    assert [line["request_id"] for line in found] == [ids["bad"]] == [of_answer(bad)]
+    assert not found[0].get("handled")
+    said = {line["event"]: line.get("request_id") for line in logs.records(lines.folder) if line.get("what") == "bad"}
+    if how == "handed over":
+        assert said == {"serving": ids["good"], "fetching": ids["bad"]}
+    elif how == "overlapping":  # its context is the first call's, which still runs
+        assert said == {"serving": ids["good"], "fetching": ids["good"]}
+    else:
+        assert said["serving"] is None
+        assert said["fetching"] not in ids.values()
+    if how in ("after", "detached"):
+        assert found[0]["child_request_id"] == said["fetching"]
+
+
+@pytest.mark.anyio
+async def test_a_worker_that_fails_for_no_call(lines: Lines) -> None:
+    """What no call takes over is logged once, under an id of its own, and with the time that it took."""
+    server, guard, go = hosts.new_server(), ToolErrors(), asyncio.Event()
+    guard.attach(server)
+    tasks: list[Any] = []
+
+    @guard
+    async def later() -> None:
+        await go.wait()
+        raise LookupError("no such row")
+
+    @server.tool()
+    async def start() -> None:
+        tasks.append(asyncio.create_task(go.wait()))
+        tasks.append(asyncio.create_task(asyncio.wait_for(_after(go, later), 20)))
+
+    async with hosts.in_memory(server) as call:
+        await call("start")
+        go.set()
+        await asyncio.wait(tasks)
+    assert [line["event"] for line in lines.read()] == []
+    orphans.report_all(-1)
+    assert [line["event"] for line in lines.read()] == []
+    orphans.report_all()
+    orphans.report_all()
+    (line,) = lines.read()
+    assert (line["event"], line["tool"], line["exception"][0]["type"]) == ("tool_failed", "later", "LookupError")
+    assert "child_request_id" not in line
+
+
+async def _after(go: asyncio.Event, work: Any) -> None:
+    await go.wait()
+    await work()

@@ -45,6 +45,27 @@ def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes
     )
 
 
+@pytest.mark.parametrize("where", ["one file", "another file", "before it"])
+def test_an_id_that_an_upstream_reused(where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A call that got the id of another call from its upstream is shown too: after that one, and told from it."""
+    own = line_of(failure(CALLS[0], lines=1, n=0, tool="pay"))
+    other = line_of(failure(CALLS[1], n=1, tool="ask", upstream_request_id=CALLS[0]))
+    if where == "another file":
+        (tmp_path / "a.jsonl").write_bytes(own)
+        (tmp_path / "b.jsonl").write_bytes(other)
+    else:
+        (tmp_path / "a.jsonl").write_bytes(b"\n".join([own, other] if where == "one file" else [other, own]))
+    assert cli.main(["trace", CALLS[0], str(tmp_path)]) == 0
+    first, _, second = capsys.readouterr().out.partition("Other calls, which got this id from the server behind them")
+    assert ("pay" in first, "ask" in first) == (True, False)
+    assert ("pay" in second, "ask" in second, CALLS[1] in second) == (False, True, True)
+    assert cli.main(["trace", CALLS[0], str(tmp_path), "--json"]) == 0
+    assert [json.loads(line)["tool"] for line in capsys.readouterr().out.splitlines()] == ["pay", "ask"]
+    (tmp_path / "a.jsonl").write_bytes(other)
+    assert cli.main(["trace", CALLS[0], str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith("Other calls")
+
+
 def test_prefix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The first digits of an id are enough where they are of one; else those that begin so are listed."""
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(line_of(failure(id, trace_id=TRACE, n=0)) for id in CALLS))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import contextvars
+import functools
 import json
 import logging
 import logging.config
 import os
 import random
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -26,8 +27,11 @@ import structlog
 from iserror import ToolErrors, ToolFailure, configure_logging, current_call, logs
 from iserror.layers.ids import new_request_id
 from iserror.logs import housekeeping
+from iserror.logs.chain import State
 from iserror.logs.housekeeping import Housekeeper
 from iserror.logs.read.search import search
+from iserror.logs.record import stamp
+from iserror.logs.segment import Name
 from iserror.logs.sink import FileSink
 from tests.helpers.log_children import STAGES, body, command, duplicates, fail, run, sink_of
 from tests.helpers.log_files import (
@@ -321,6 +325,89 @@ def test_a_log_that_goes(
     assert capsys.readouterr().err.count("results are not affected") == int(blocked)
     resumed = [record["lost"] for record in logs.records(log) if record["event"] == "log_resumed"]
     assert resumed == ([3] if blocked else [])
+
+
+# --- whose file it is ------------------------------------------------------------------------------------------
+
+
+@needs_posix
+@pytest.mark.parametrize("where", ["file", "late file", "file of a folder"])
+def test_a_planted_link(where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A log file is never opened through a link: what that leads to stays, stderr says why and has the line."""
+    victim = tmp_path / "victim.txt"
+    victim.write_text("keep\n")
+    victim.chmod(0o644)
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    if where == "file of a folder":
+        configure_logging(folder, stderr=True)
+        assert State.file is not None
+        name = Name(stamp(1_800_000_000_000_000_000), None, housekeeping.host_name(), os.getpid())
+        State.file._file._path_at = lambda _: folder / str(name)
+        (folder / str(name)).symlink_to(victim)
+    else:
+        configure_logging(folder / "a.jsonl", stderr=True)
+        (folder / ("a.jsonl" if where == "file" else "a.late.jsonl")).symlink_to(victim)
+    if where == "late file":
+        structlog.get_logger().warning("planted", request_id="f" * 32)
+    else:
+        fail()
+    errors = capsys.readouterr().err
+    assert (victim.read_text(), stat.S_IMODE(victim.stat().st_mode)) == ("keep\n", 0o644)
+    assert errors.count("jsonl is a symbolic link") == 1
+    assert errors.count('"planted"' if where == "late file" else '"tool_failed"') == 1
+    assert State.file is not None
+    assert State.file.lost == 1
+
+
+@needs_posix
+@pytest.mark.parametrize("mode", [0o644, 0o666, 0o640, 0o600])
+def test_a_file_that_is_there(mode: int, tmp_path: Path) -> None:
+    """A file of one's own that others may read is theirs no longer; its lines stay."""
+    log = tmp_path / "a.jsonl"
+    log.write_text('{"event": "before"}\n')
+    log.chmod(mode)
+    configure_logging(log)
+    fail()
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    assert [json.loads(line)["event"] for line in log.read_text().splitlines()] == ["before", "tool_failed"]
+
+
+@needs_posix
+@pytest.mark.parametrize("what", ["file", "link to the folder"])
+def test_what_another_user_made(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file, or a link in place of the folder, that another user made is not used; one's own link to a folder is."""
+    folder = tmp_path / "logs"
+    (tmp_path / "real").mkdir()
+    folder.symlink_to(tmp_path / "real")
+    log = folder / "a.jsonl"
+    configure_logging(log)
+    fail()
+    assert len(log.read_text().splitlines()) == 1
+    configure_logging(log)  # closes it
+    if what == "file":
+        (tmp_path / "real").rename(tmp_path / "other")
+        folder.unlink()
+        (tmp_path / "other").rename(folder)
+    me = 4711
+    monkeypatch.setattr(os, "geteuid", lambda: me)
+    if what != "file" and os.getuid() == 0:
+        os.chown(folder, 4712, 4712, follow_symlinks=False)
+    before = log.read_bytes()
+    capsys.readouterr()
+    fail()
+    assert log.read_bytes() == before
+    assert "another user" in capsys.readouterr().err
+
+
+@needs_posix
+def test_stderr_by_its_name(capfd: pytest.CaptureFixture[str]) -> None:
+    """A path that is a name of stderr, all of which are links, means stderr."""
+    configure_logging("/dev/stderr")
+    fail()
+    assert capfd.readouterr().err.count("tool_failed") == 1
 
 
 @pytest.fixture
@@ -732,8 +819,9 @@ def test_a_shared_file_is_counted_too(tmp_path: Path) -> None:
 
     @ToolErrors()
     def tool() -> None:
-        context = contextvars.copy_context()
-        later.append(lambda: context.run(structlog.get_logger().info, "after the end"))
+        call = current_call()
+        assert call is not None
+        later.append(functools.partial(structlog.get_logger().info, "after the end", request_id=call.request_id))
         structlog.get_logger().info("in the tool")
         raise RuntimeError
 
@@ -753,24 +841,22 @@ def test_a_shared_file_is_counted_too(tmp_path: Path) -> None:
 
 
 @needs_posix
-@pytest.mark.parametrize("how", ["in the call", "with its id"])
-def test_lines_of_another_process(how: str, tmp_path: Path) -> None:
-    """What a process logs that a tool forked, in its call or with its id bound, is found with the call's own lines."""
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_lines_of_another_process(tmp_path: Path) -> None:
+    """What a forked process logs with a call's id bound is found with the call's own lines; it isn't in the call."""
     configure_logging(tmp_path)
 
     @ToolErrors()
     def tool() -> None:
         call = current_call()
         assert call is not None
+        request_id = call.request_id
         child = os.fork()
         if not child:
             try:
-                if how == "in the call":
-                    structlog.get_logger().info("in the child")
-                else:
-                    fresh = contextvars.Context()
-                    fresh.run(structlog.contextvars.bind_contextvars, request_id=call.request_id)
-                    fresh.run(structlog.get_logger().info, "in the child")
+                structlog.get_logger().info("of the child alone")
+                structlog.contextvars.bind_contextvars(request_id=request_id)
+                structlog.get_logger().info("in the child")
             finally:
                 os._exit(0)
         os.waitpid(child, 0)
@@ -787,6 +873,8 @@ def test_lines_of_another_process(how: str, tmp_path: Path) -> None:
     # Where it is looked for however long the child's own file is.
     (late,) = tmp_path.glob("*.late.jsonl")
     assert [json.loads(line)["event"] for line in raw_lines(late)] == ["in the child"]
+    (alone,) = (record for record in logs.records(tmp_path) if record["event"] == "of the child alone")
+    assert not {"request_id", "tool"} & set(alone)
 
 
 @pytest.mark.parametrize("what", ["folder", "file"])

@@ -71,7 +71,7 @@ def entry_of(pack: Pack, action: Callable[[], Any]) -> Entry:
 
 ERRORS = {
     "FEATURE_UNAVAILABLE",
-    "PERMISSION_DENIED",
+    "SYSTEM_PERMISSION_DENIED",
     "QUERY_INVALID",
     "REQUEST_INVALID",
     "RESOURCES_EXHAUSTED",

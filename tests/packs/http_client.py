@@ -59,7 +59,7 @@ class Phases:
             said = self.said(lines, upstream.url)
         assert upstream.requests == []
         assert (said.code, said.outcome, said.retryable) == ("TLS_FAILED", "not_applied", False)
-        assert said.advice == "stop and tell the user"
+        assert said.advice == "do not repeat it unchanged"
 
     def test_no_tunnel(self, lines: Lines) -> None:
         """A proxy that opens no tunnel has not passed the request on."""

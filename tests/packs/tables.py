@@ -22,11 +22,14 @@ def _can_help(entry: Entry) -> str:
 
 def vocabulary() -> Iterator[str]:
     """All codes and what they say."""
-    yield "| code | category | message | hint | a repeat can help | outcome | log |\n"
-    yield "| --- | --- | --- | --- | --- | --- | --- |\n"
+    yield "| code | category | message | hint | message and hint if the outcome is unknown | a repeat can help | "
+    yield "outcome | log |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n"
     for code, entry in VOCABULARY.items():
+        other = entry.unproven()
+        changed = entry.outcome == "not_applied" and (other.message, other.hint) != (entry.message, entry.hint)
+        unsure = f"{other.message} {other.hint or ''}".strip() if changed else ""
         yield (
-            f"| `{code}` | `{entry.category}` | {entry.message} | {entry.hint or ''} | {_can_help(entry)} | "
+            f"| `{code}` | `{entry.category}` | {entry.message} | {entry.hint or ''} | {unsure} | {_can_help(entry)} | "
             f"`{entry.outcome}` | {entry.level} |\n"
         )
 

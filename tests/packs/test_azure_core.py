@@ -46,7 +46,8 @@ def check(answer: Any) -> None:
 def sync_send(url: str, stream: bool = False, **timeouts: float) -> None:
     transport = RequestsTransport(use_env_settings=False, **timeouts)
     with PipelineClient(url, policies=[], transport=transport) as client:
-        answer = client.send_request(request(url), stream=stream)
+        pipeline_response = client._pipeline.run(request(url), stream=stream)  # as generated clients do
+        answer: Any = pipeline_response.http_response
         check(answer)
         answer.read()
 
@@ -54,7 +55,8 @@ def sync_send(url: str, stream: bool = False, **timeouts: float) -> None:
 async def aio_send(url: str, stream: bool = False, **timeouts: float) -> None:
     transport = AioHttpTransport(use_env_settings=False, **timeouts)
     async with AsyncPipelineClient(url, policies=[], transport=transport) as client:
-        answer = await client.send_request(request(url), stream=stream)
+        pipeline_response = await client._pipeline.run(request(url), stream=stream)
+        answer: Any = pipeline_response.http_response
         check(answer)
         await answer.read()
 

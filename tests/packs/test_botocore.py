@@ -214,10 +214,10 @@ def test_a_repeat(lines: Lines, aws: Aws) -> None:
             (CANARY, 404, "UPSTREAM_NOT_FOUND"),
             (CANARY, 409, "UPSTREAM_CONFLICT"),
             (CANARY, 412, "UPSTREAM_PRECONDITION_FAILED"),
+            ("AccessDenied", 403, "UPSTREAM_PERMISSION_DENIED"),
         ):
             found = refusing(code, status)
             assert (found.code, found.outcome) == (said, "unknown")
-        assert refusing("AccessDenied", 403).outcome == "not_applied"
 
 
 def test_nothing_was_sent(lines: Lines, aws: Aws) -> None:
@@ -328,7 +328,8 @@ def test_before_the_request(lines: Lines, aws: Aws, monkeypatch: pytest.MonkeyPa
     ):
         said = failure(PACK, lines, action)
         assert (said.code, said.outcome) == (code, "not_applied")
-        assert said.advice == "stop and tell the user"
+        stop = code == "UPSTREAM_UNAUTHENTICATED"
+        assert said.advice == ("stop and tell the user" if stop else "do not repeat it unchanged")
 
 
 @mock_aws
@@ -379,7 +380,7 @@ def raising(exc: Exception) -> Any:
         (exceptions.UnseekableStreamError(stream_object=CANARY), "CONNECTION_LOST", "unknown"),
         (exceptions.UnknownEndpointError(service_name=CANARY, region_name=CANARY), "REQUEST_INVALID", "not_applied"),
         (exceptions.IncompleteReadError(actual_bytes=1, expected_bytes=2), "CONNECTION_LOST", "unknown"),
-        (exceptions.ClientError({"Error": {"Code": "NoSuchKey"}}, CANARY), "UPSTREAM_NOT_FOUND", "not_applied"),
+        (exceptions.ClientError({"Error": {"Code": "NoSuchKey"}}, CANARY), "UPSTREAM_NOT_FOUND", "unknown"),
         (exceptions.ClientError({}, CANARY), "UPSTREAM_INVALID_RESPONSE", "unknown"),
     ],
 )

@@ -114,7 +114,7 @@ def test_statuses(lines: Lines, status: int, body: object, headers: str, code: s
     assert (said.code, said.retry_after) == (code, wait)
     assert said.retryable == (code in ("UPSTREAM_RATE_LIMITED", "UPSTREAM_ERROR", "UPSTREAM_UNAVAILABLE"))
     if code == "UPSTREAM_QUOTA_EXHAUSTED":
-        assert said.advice == "stop and tell the user"
+        assert said.advice == "do not repeat it unchanged"
 
 
 def test_in_a_stream(lines: Lines) -> None:

@@ -132,7 +132,12 @@ def test_the_database(lines: Lines, db: Path, tmp_path: Path) -> None:
             denied,
         )
     ]
-    assert [said.code for said in found] == ["STORAGE_FULL", "READ_ONLY", "DEPENDENCY_UNAVAILABLE", "PERMISSION_DENIED"]
+    assert [said.code for said in found] == [
+        "STORAGE_FULL",
+        "READ_ONLY",
+        "DEPENDENCY_UNAVAILABLE",
+        "SYSTEM_PERMISSION_DENIED",
+    ]
     assert {said.outcome for said in found} == {"not_applied"}
     assert len(rows(db)) == 1
 

@@ -93,7 +93,11 @@ def fill(path: str) -> None:
         (lambda folder: open(folder / f"no-{CANARY}"), "NOT_FOUND", "not_applied"),
         (lambda folder: open(folder / CANARY / CANARY), "NOT_FOUND", "not_applied"),
         (lambda folder: (folder / CANARY).mkdir(), "ALREADY_EXISTS", "not_applied"),
-        (lambda folder: os.execv(folder / CANARY, [CANARY]), "PERMISSION_DENIED", "not_applied"),  # EACCES, of root too
+        (
+            lambda folder: os.execv(folder / CANARY, [CANARY]),
+            "SYSTEM_PERMISSION_DENIED",
+            "not_applied",
+        ),  # EACCES, of root too
         (lambda folder: open(folder / (CANARY * 40), "w"), "INVALID_VALUE", "not_applied"),
         (lambda folder: fill("/dev/full"), "STORAGE_FULL", "unknown"),
         (lambda folder: many_files(), "RESOURCES_EXHAUSTED", "not_applied"),
@@ -112,7 +116,7 @@ def test_files(lines: Lines, tmp_path: Path, action: Callable[[Path], Any], code
 @pytest.mark.parametrize(
     ("number", "code", "outcome"),
     [
-        (errno.EPERM, "PERMISSION_DENIED", "not_applied"),
+        (errno.EPERM, "SYSTEM_PERMISSION_DENIED", "not_applied"),
         (errno.EDQUOT, "STORAGE_FULL", "unknown"),
         (errno.ENFILE, "RESOURCES_EXHAUSTED", "not_applied"),
         (errno.EROFS, "READ_ONLY", "not_applied"),

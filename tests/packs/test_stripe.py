@@ -20,7 +20,9 @@ PACK = iserror.packs.stripe
 
 
 def client(url: str, http: Any) -> stripe.StripeClient:
-    return stripe.StripeClient(f"sk_test_{CANARY}", base_addresses={"api": url, "connect": url}, http_client=http)
+    return stripe.StripeClient(
+        f"sk_test_{CANARY}", base_addresses={"api": url, "connect": url}, http_client=http, max_network_retries=0
+    )
 
 
 def blocking(url: str, timeout: float) -> stripe.StripeClient:

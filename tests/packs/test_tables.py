@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
 
 import iserror
+from iserror.errors.vocabulary import BUILT_IN
 from iserror.packs import _PACKS
 from iserror.packs.codes import VOCABULARY
 from tests.packs import tables
@@ -31,6 +33,26 @@ def test_one_vocabulary(name: str) -> None:
     for exception, _, entry in pack.entries():
         known = VOCABULARY[entry.code]
         assert (entry.category, entry.level, entry.packed) == (known.category, known.level, True), exception
+
+
+CLAIMS = re.compile(r"nothing was|was not|not made|not sent|not changed|rolled back|undone")
+SURE = re.compile(r"^The last attempt was rolled back")
+
+
+@pytest.mark.parametrize("name", PACKS)
+def test_no_entry_claims_more_than_its_outcome(name: str) -> None:
+    """Without `not_applied`, no message says that nothing was done, and a hint is right whatever was done."""
+    for exception, _, entry in PACKS[name].entries():
+        said = entry.unproven() if entry.outcome == "not_applied" else entry
+        assert said.outcome != "not_applied"
+        assert SURE.search(str(said.message)) or not CLAIMS.search(str(said.message)), exception
+        assert said.hint is None or str(said.hint).startswith(("Stop and tell", "Look at the present state")), exception
+
+
+def test_no_code_has_two_meanings() -> None:
+    """A pack's code is one of iserror's own only where it means the same: a session's timeout is an upstream's."""
+    assert set(VOCABULARY) & set(BUILT_IN) == {"UPSTREAM_TIMEOUT"}
+    assert BUILT_IN["UPSTREAM_TIMEOUT"] == VOCABULARY["UPSTREAM_TIMEOUT"].category
 
 
 @pytest.mark.parametrize("name", PACKS)

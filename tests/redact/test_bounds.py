@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 import iserror.redact
-from iserror.redact import DEFAULT_RULES, Rule, names, redact, redact_text
+from iserror.logs.redaction import log_text
+from iserror.redact import DEFAULT_RULES, Redactor, Rule, names, redact, redact_text
 from iserror.redact.rule import regex
-from tests.redact.corpus import samples
+from iserror.redact.speech import quoted, safe_line, safe_lines
+from tests.redact.corpus import leaks, samples
 
 pytestmark = pytest.mark.hostless
 
@@ -184,3 +186,64 @@ def test_calls_grow_with_the_text(rule: Rule, unit: str) -> None:
     find(unit)  # patterns are compiled once
     short, long = (count_calls(find, unit * (size // len(unit))) for size in (2_000, 8_000))
     assert long <= 5 * short + 50
+
+
+def shown_in(place: str, text: str) -> str:
+    """A long text as it is shown in one place, which never shows all of it."""
+    if place == "log":
+        return log_text(text, 100)
+    return {"line": safe_line, "lines": safe_lines, "quoted": quoted}[place](
+        text, *([200] if place != "quoted" else [])
+    )
+
+
+@pytest.mark.parametrize("place", ["line", "lines", "quoted", "log"])
+@pytest.mark.parametrize("filler", [" ", "\u200b", "word ", "-----"])
+def test_a_credential_at_the_cut(place: str, filler: str) -> None:
+    """Wherever a long text is cut, no secret in it is shown: not its head, nor one that is known by what follows it."""
+    limit = {"log": 250, "quoted": 960}.get(place, 1_600)
+    chosen = [sample for name in ("dev", "insides") for sample in samples(name)][::11]
+    checked = 0
+    for number, sample in enumerate(chosen):
+        secrets = [(secret, kind) for secret, kind in sample.spans if kind == "secret"]
+        if not secrets or any(leaks(*one, redact_text(sample.text, profile=PROFILES[place])) for one in secrets):
+            continue
+        at = limit - (number * 7) % (len(sample.text) + 40)
+        text = (filler * limit)[:at] + " " + sample.text + " and words." * 5_000
+        out = shown_in(place, text)
+        assert not [one for one in secrets if leaks(*one, out)], (sample.id, out)
+        checked += 1
+    assert checked > 10
+
+
+PROFILES: dict[str, Any] = {"line": "model", "lines": "model", "quoted": "model", "log": "log"}
+
+
+def test_known_by_what_follows() -> None:
+    """A password that only the program behind it gives away isn't shown if the text is cut between the two."""
+    for filler in (" " * 9_000, "\u200b" * 9_000):
+        for before in range(0, 90, 3):
+            piped = "echo hunter2" + "hunter2 | docker login --password-stdin registry" + " and words" * 10_000
+            assert "hunter" not in safe_line(filler[: 4_000 - before] + piped)
+            assert "hunter" not in log_text(filler[: 8_250 - before] + piped)
+
+
+@pytest.mark.parametrize("place", ["line", "lines", "quoted", "log"])
+def test_little_of_a_long_text_is_read(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 200,000 characters as many are read as are shown, and some more."""
+    read: list[int] = []
+    original = Redactor.redact_text
+
+    def spy(self: Redactor, text: str, **options: Any) -> str:
+        read.append(len(text))
+        return original(self, text, **options)
+
+    monkeypatch.setattr(Redactor, "redact_text", spy)
+    out = shown_in(place, "many words of a text " * 10_000)
+    assert 80 < len(out) <= 230
+    assert sum(read) < 4_000
+
+
+def test_a_long_text_without_blanks() -> None:
+    """A text in a script without blanks is cut, and not dropped."""
+    assert safe_line("\u7cfb\u7d71" * 50_000).startswith("\u7cfb\u7d71" * 200)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 import time
@@ -37,6 +38,11 @@ RESULTS: dict[str, dict[str, Any]] = {
     "secret": {"content": [{"type": "text", "text": f"the key is {SECRET}"}]},
     "no_result": {"isError": True},
     "good": {"content": [{"type": "text", "text": "Nothing is free then; try another day."}], "isError": True},
+}
+
+DESCRIPTIONS = {
+    "documented": 'Call do(token="<your token>") with password=PASSWORD.',
+    "documented_secret": f'Call do(token="{SECRET}") with password=PASSWORD.',
 }
 
 DEEP: Any = "end"
@@ -76,11 +82,28 @@ def tools(message: dict[str, Any]) -> None:
     elif MODE == "odd":
         listed = [{"name": f"odd{i}", "inputSchema": schema} for i, schema in enumerate(ODD)]
         answer(message, result={"tools": [TOOL, *listed]})
-    elif MODE == "stuck":
-        answer(message, result={"tools": [{**TOOL, "name": f"do{i}"} for i in range(9)]})
+    elif MODE in ("stuck", "crowd", "one_dies"):
+        listed = [{**TOOL, "name": f"do{i}", "annotations": {"readOnlyHint": True}} for i in range(32)]
+        answer(message, result={"tools": listed})
+    elif MODE in DESCRIPTIONS:
+        answer(message, result={"tools": [{**TOOL, "description": DESCRIPTIONS[MODE]}]})
     else:
         tool = {**TOOL, "outputSchema": {"type": "object", "properties": {"id": {"type": "integer"}}}}
         answer(message, result={"tools": [tool if MODE == "schema" else TOOL]})
+
+
+def refuse(message: dict[str, Any], version: str) -> None:
+    arguments = message["params"]["arguments"]
+    said = list(arguments) if MODE == "names" else list(arguments.values()) if MODE == "values" else ""
+    text = f"n: must be an integer {said}"
+    if version < "2025-11-25":
+        answer(message, error={"code": -32602, "message": text})
+    else:
+        answer(message, result={"content": [{"type": "text", "text": text}], "isError": True})
+
+
+OPEN: list[tuple[dict[str, Any], str]] = []
+"""The calls that wait for an answer."""
 
 
 def call(message: dict[str, Any], version: str) -> None:
@@ -89,13 +112,24 @@ def call(message: dict[str, Any], version: str) -> None:
         answer(message, error={"code": -32602, "message": "Invalid request"})
     elif MODE == "stuck" and params["name"].startswith("do"):
         time.sleep(600)
+    elif MODE == "crowd" and params["name"].startswith("do"):
+        OPEN.append((message, version))
+        while len(OPEN) == 16:
+            select.select([sys.stdin], [], [], 0.2)
+            if not select.select([sys.stdin], [], [], 0)[0]:
+                for held in OPEN:
+                    refuse(*held)
+                OPEN.clear()
+            else:
+                os._exit(9)  # more than sixteen calls are open
+    elif MODE == "one_dies" and params["name"].startswith("do"):
+        if params["name"] == "do3":
+            os._exit(3)
+        refuse(message, version)
     elif params["name"] != "do":
         answer(message, error={"code": -32602, "message": "Unknown tool"})
     elif type(params["arguments"].get("n")) is not int and MODE != "credulous":
-        if version < "2025-11-25":
-            answer(message, error={"code": -32602, "message": "n: must be an integer"})
-        else:
-            answer(message, result={"content": [{"type": "text", "text": "n: must be an integer"}], "isError": True})
+        refuse(message, version)
     elif MODE == "hang":
         time.sleep(600)
     elif MODE == "die":

@@ -42,11 +42,16 @@ def ran(tool: str) -> None:
             file.write(f"{tool}\n")
 
 
-def build(attach: bool) -> Any:
+def refused(value: Any) -> bool:
+    """Take for an error what the default predicate doesn't, and nothing else."""
+    return value == "Refused."
+
+
+def build(attach: bool, **settings: Any) -> Any:
     """The server, bare or guarded."""
     server = hosts.new_server("checked")
     if attach:
-        ToolErrors().attach(server)
+        ToolErrors(is_returned_error=refused, **settings).attach(server)
 
     @server.tool()
     def crash() -> str:
@@ -121,6 +126,11 @@ def attached() -> Any:
     return build(True)
 
 
+def loose() -> Any:
+    """Make the guarded server with a setting that a check finds."""
+    return build(True, invalid_arguments="result")
+
+
 async def attached_later() -> Any:
     """Make it in a coroutine."""
     return build(True)
@@ -135,7 +145,7 @@ not_a_server = 7
 
 
 def main() -> None:
-    server = build("--attach" in sys.argv)
+    server = loose() if "--loose" in sys.argv else build("--attach" in sys.argv)
     transport = "sse" if "--sse" in sys.argv else "http" if "--http" in sys.argv else None
     if transport is None:
         server.run(**({"show_banner": False} if hosts.IS_FASTMCP else {}))

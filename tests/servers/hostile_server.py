@@ -11,13 +11,14 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
+import anyio
 import structlog
 from pydantic import BaseModel
 
@@ -188,6 +189,11 @@ HOSTILE: dict[str, Callable[[], BaseException]] = {
     "a host's error of 1 MB of words": lambda: ToolError("a.b@c = 'd', " * 80_000 + DSN),
     "a host's error with lone surrogates": lambda: ToolError("\ud800 no \udfff"),
     "a host's error that says ToolFailure": lambda: _class(ToolError, _problem=7, failure=7)(DSN),
+    "GeneratorExit": lambda: GeneratorExit(DSN),
+    "a group with GeneratorExit": lambda: Group(DSN, [GeneratorExit(), ValueError(DSN)]),
+    "a group with SystemExit": lambda: Group(DSN, [ValueError(DSN), SystemExit(DSN)]),
+    "a stray CancelledError": lambda: asyncio.CancelledError(DSN),
+    "a group with a stray CancelledError": lambda: Group(DSN, [asyncio.CancelledError(DSN)]),
     "1 MB": lambda: RuntimeError(DSN * 20_000),
     "no text that UTF-8 has": lambda: RuntimeError("\udc80" * 100),
     "arguments replaced": lambda: _class(RuntimeError, args=property(_raising(lambda: RuntimeError(DSN))))(DSN),
@@ -230,6 +236,57 @@ HOSTILE: dict[str, Callable[[], BaseException]] = {
 }
 
 
+async def _cancel_and_wait() -> None:
+    _cancel_own_task()
+    await asyncio.sleep(30)
+
+
+async def _cancel_in_a_group() -> None:
+    _cancel_own_task()
+    async with anyio.create_task_group() as group:
+        group.start_soon(asyncio.sleep, 30)
+
+
+async def _cancel_and_fail() -> None:
+    _cancel_own_task()
+    raise RuntimeError(DSN)
+
+
+async def _cancel_twice_from_a_timer() -> None:
+    for _ in range(2):
+        asyncio.get_running_loop().call_soon(_task().cancel)
+    await asyncio.sleep(30)
+
+
+async def _await_what_is_cancelled() -> None:
+    other = asyncio.ensure_future(asyncio.sleep(30))
+    asyncio.get_running_loop().call_soon(other.cancel)
+    await other
+
+
+def _task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+def _cancel_own_task() -> None:
+    _task().cancel()
+
+
+ENDING: dict[str, Callable[[], Awaitable[None]]] = {
+    "cancels its own task": _cancel_and_wait,
+    "cancels its own task, in a group": _cancel_in_a_group,
+    "cancels its own task and fails": _cancel_and_fail,
+    "cancels its own task twice": _cancel_twice_from_a_timer,
+    "awaits a task that somebody cancels": _await_what_is_cancelled,
+}
+"""What a tool does that ends it, but not by raising what it is told to."""
+
+LONE = b"report-\xff.pdf".decode("utf-8", "surrogateescape")
+"""A file's name as `os.listdir` gives it, with a lone surrogate."""
+
+
 def error_map(wait: Callable[[Any], Any] = lambda exc: exc.value) -> ErrorMap:
     errors = ErrorMap()
     for cls in (Mapped, Endless):
@@ -260,6 +317,24 @@ def make(wait: Callable[[Any], Any] = lambda exc: exc.value, **settings: Any) ->
     @server.tool()
     async def fail_typed(kind: str) -> Order:
         raise HOSTILE[kind]()
+
+    @server.tool()
+    @guard
+    async def end(kind: str):  # type: ignore[no-untyped-def]
+        await ENDING[kind]()
+
+    @server.tool()
+    async def succeed_although_cancelled():  # type: ignore[no-untyped-def]
+        _cancel_own_task()
+        return "done"
+
+    @server.tool()
+    def list_files() -> list[str]:
+        return [LONE, "a.pdf"]
+
+    @server.tool()
+    def name_file():  # type: ignore[no-untyped-def]
+        return LONE
 
     @server.tool()
     def succeed():  # type: ignore[no-untyped-def]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,10 @@ if __name__ == "__main__":
 
 from pydantic import BeforeValidator
 
+from iserror import ToolErrors
 from tests.helpers import hosts
+
+PAGED: list[BaseException] = []
 
 Coerced = Annotated[int, BeforeValidator(lambda value: value if isinstance(value, int) else 7)]
 """An integer by its schema, and anything by what the tool accepts."""
@@ -49,6 +53,81 @@ def plain() -> Any:
     def read(amount: Coerced = 0) -> str:
         return _run("read")
 
+    @server.tool()
+    def strict(amount: int) -> str:
+        return _run("strict")
+
+    return server
+
+
+def hooked() -> Any:
+    """Make a guarded server with a hook, and a tool that the host refuses bad arguments for."""
+    server = hosts.new_server("hooked")
+    ToolErrors(on_error=lambda exc, failure: PAGED.append(exc)).attach(server)
+
+    @server.tool()
+    def strict(amount: int) -> str:
+        return _run("strict")
+
+    return server
+
+
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]}
+
+
+def lowlevel() -> Any:
+    """Make a server of the SDK itself."""
+    import mcp.types as types
+    from mcp.server.lowlevel import Server
+
+    def tools() -> list[Any]:
+        read = {"annotations": {"readOnlyHint": True}}
+        made = [{"name": "read", **read}, {"name": "pay"}]
+        return [types.Tool.model_validate({**tool, "inputSchema": SCHEMA}) for tool in made]
+
+    if hosts.HOST in ("mcp1", "fastmcp3"):
+        server: Any = Server("lowlevel")
+        server.list_tools()(_in_a_coroutine(tools))
+        server.call_tool(validate_input=False)(_in_a_coroutine(lambda name, arguments: _run(name)))
+        return server
+
+    async def list_tools(context: Any, params: Any) -> Any:
+        return types.ListToolsResult(tools=tools())
+
+    async def call_tool(context: Any, params: Any) -> Any:
+        if params.name not in ("read", "pay"):
+            raise hosts.protocol_error(-32602, "Unknown tool")
+        return _run(params.name)
+
+    return Server("lowlevel", on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+def _in_a_coroutine(function: Callable[..., Any]) -> Callable[..., Any]:
+    async def called(*args: Any) -> Any:
+        return function(*args)
+
+    return called
+
+
+def proxied() -> Any:
+    """Make a server with a proxy of another beside a function of its own."""
+    from fastmcp.server import create_proxy
+
+    remote, server = hosts.new_server("remote"), hosts.new_server("proxied")
+
+    @remote.tool(annotations=hosts.annotations(readOnlyHint=True))
+    def read(amount: Coerced) -> str:
+        return _run("read")
+
+    @remote.tool
+    def write(amount: Coerced) -> str:
+        return _run("write")
+
+    @server.tool
+    def near(amount: int) -> str:
+        return _run("near")
+
+    server.mount(create_proxy(remote), "far")
     return server
 
 

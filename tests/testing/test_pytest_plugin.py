@@ -12,7 +12,7 @@ import pytest
 
 # Here, since pytester forgets the modules that a run in this process is the first to import, but not their packages.
 from iserror.check import audit, baseline  # noqa: F401
-from iserror.check.finding import CHECKS
+from iserror.check.finding import CHECKS, UNREPLACED
 from tests.helpers.hosts import HOST, IS_FASTMCP, ROOT
 
 pytestmark = [pytest.mark.host, pytest.mark.newest]
@@ -118,17 +118,18 @@ def test_a_bare_server(suite: Any, pytester: pytest.Pytester) -> None:
     keys = ",".join(f'{{"check": "{check}", "tool": "{tool}"}}' for check in failed for tool in ("", "pay"))
     (pytester.path / "known.json").write_text(f'{{"findings": [{keys}]}}')
     named = 'iserror_servers = ["served:bare"]\niserror_baseline = "known.json"'
-    suite(f"{named}\niserror_probe = ['pay']").assert_outcomes(passed=1 + len(WITHOUT_CALLS))
-    suite(named).assert_outcomes(passed=1 + len(WITHOUT_CALLS) - len(OF_PROBES), skipped=len(OF_PROBES))
+    suite(named).assert_outcomes(passed=1 + len(WITHOUT_CALLS))
+    assert [line for line in runs(pytester) if line != "imported"] == []
 
 
-def test_a_server_that_is_not_probed(suite: Any) -> None:
+def test_a_server_that_is_not_probed(suite: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A check that needs bad arguments skips where no tool may get any, and the end of the run says how to allow it."""
+    monkeypatch.setattr("iserror.check.bodies.body_field", lambda tool: None)
     done = suite('iserror_servers = ["served:bare"]', "-rs", "-m", "iserror")
-    reason = "not probed with bad arguments: 1 tool not annotated readOnlyHint (use iserror_probe or iserror_probe_all)"
+    reason = f"{UNREPLACED} (use iserror_probe or iserror_probe_all): pay"
     assert done.parseoutcomes()["skipped"] == len(OF_PROBES)
     done.stdout.fnmatch_lines(["*= iserror: not checked =*", f"served:bare: {reason}"])
-    done.stdout.fnmatch_lines([f"SKIPPED * {reason}"])
+    done.stdout.fnmatch_lines([f"SKIPPED * not checked: {reason}"])
 
 
 def test_a_probe_of_no_tool(suite: Any) -> None:

@@ -235,6 +235,17 @@ async def test_no_tool_error(attached: Any, bare: Any) -> None:
         assert_tool_error(None)
 
 
+TELLING = {
+    "change the call first",
+    "do not repeat it unchanged",
+    "repeat it only if it changes nothing",
+    "it may have taken effect, check before any further call",
+    "part of it took effect, check before any further call",
+    "it took effect, check before any further call",
+}
+"""The advice that tells the outcome."""
+
+
 def test_what_a_text_says() -> None:
     """Every text of a guard is read as its envelope has it, but for what it does not say, which is named."""
     texts = 0
@@ -249,7 +260,7 @@ def test_what_a_text_says() -> None:
         for name in {"code", "message", "hint", "retryable", "retry_after", "tool", "outcome"} - missing:
             assert getattr(failure, name) == envelope.get(name), (scenario.tool, name)
         assert missing - {"outcome"} == {"category"}
-        assert ("outcome" in missing) == (envelope["retryable"] or envelope["outcome"] in ("unknown", "partial"))
+        assert ("outcome" in missing) == (envelope.get("advice") not in TELLING)
     assert texts > 20
     outcome = ToolFailed(None, ({"type": "text", "text": text},))
     with pytest.raises(AssertionError, match="expected category 'not_found', which the text alone does not show"):

@@ -7,22 +7,28 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 import anyio
 
+from iserror.check.bodies import Bodies, Stage
 from iserror.check.checks import arguments, channels, coverage, leaks, results
 from iserror.check.checks.inject import Injection
 from iserror.check.connection import CannotRunError, Connection, GoneError
 from iserror.check.notes import Audit, CheckOptions
 from iserror.check.session import Answer, NotSpokenError, Session, Step
 from iserror.check.target import Target, quiet
+from iserror.hosts import guard_of
 from iserror.hosts.inside import protocol_revisions
 from iserror.support.jsonrpc import STATELESS_REVISION
 
 MAX_BROKEN: Final = 10
 """How many connections may break. A server that hangs in every tool would take hours."""
+
+TOGETHER: Final = 16
+"""How many tools are called at the same time, over stdio: most of a call is the server's waiting for something."""
 
 Plan: TypeAlias = Callable[[Session, CheckOptions, Audit], Awaitable[list[Step]]]
 """Makes the steps for a revision."""
@@ -34,19 +40,20 @@ def check(target: Target, options: CheckOptions, progress: Callable[[str], None]
     Args:
         target: The server.
         options: What to do beyond the checks that run no tool.
-        progress: Called with one line before each step.
+        progress: Called with one line before each step: the revision, and what is being done.
 
     Raises:
         CannotRunError: If the server can't be started or reached, or supports none of the installed SDK's revisions.
             With `options.inject`, also if the server isn't in memory or has no guard.
     """
     audit = Audit()
-    plan: Plan = partial(_plan, target)
+    bodies = Bodies(Stage(options.timeout)) if target.kind == "memory" else None
+    plan: Plan = partial(_plan, target, bodies)
     injecting: AbstractContextManager[None] = nullcontext()
     if options.inject:
-        if target.kind != "memory":
+        if bodies is None:
             raise CannotRunError("faults are injected in memory only: name a server as module:object or file.py:object")
-        injection = Injection(target.server, options)
+        injection = Injection(target.server, options, bodies)
         plan, injecting = partial(_plan_injection, injection), injection.running()
     inside = quiet() if target.kind == "memory" else nullcontext()
     disabled = logging.root.manager.disable
@@ -54,11 +61,16 @@ def check(target: Target, options: CheckOptions, progress: Callable[[str], None]
         with inside, injecting:
             if target.kind == "memory":
                 logging.disable()
+                audit.guarded = guard_of(target.server) is not None
             anyio.run(_check, target, options, audit, progress, plan)
     except asyncio.CancelledError:  # Python 3.10 turns Ctrl+C into this.
         raise KeyboardInterrupt from None
     finally:
         logging.disable(disabled)
+        if bodies is not None:
+            bodies.restore()
+    if audit.guarded:
+        audit.found = {key: replace(finding, guarded=True) for key, finding in audit.found.items()}
     for name in options.probe if not options.inject else ():
         if name not in audit.names:
             audit.skip(arguments.NO_SUCH_PROBE, name)
@@ -95,7 +107,7 @@ async def _check_revision(
         async with target.connect(options.timeout) as connection:
             # No exception may leave this block: the task group behind it would wrap it in a group.
             try:
-                progress(f"{revision}: {label}")
+                progress(f"protocol {revision}, {label}")
                 session = Session(connection, revision, options.timeout)
                 first = await session.open()
                 opened = True
@@ -108,16 +120,18 @@ async def _check_revision(
                     label = "tools/list"
                     steps = deque(await plan(session, options, audit))
                 while steps:
-                    step = steps.popleft()
-                    label, tool = step.label, step.tool
-                    progress(f"{session.revision}: {f'{tool}, {label}' if tool else label}")
-                    try:
-                        await step.run(session)
-                    except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as exc:
-                        # Unexpected data from a server must not end the check.
-                        audit.add(
-                            "channels.broken_answer", f"{label}: the answer can't be read ({type(exc).__name__})", tool
-                        )
+                    if steps[0].is_shared and connection.name == "stdio":
+                        broken = await _run_together(session, audit, progress, steps)
+                        if len(broken) > 1:  # One by one, over new connections, they show which of them it was.
+                            steps.extendleft(replace(step, is_shared=False) for step, _ in reversed(broken))
+                            break
+                        for step, gone in broken:
+                            label, tool = step.label, step.tool
+                            raise gone
+                    else:
+                        step = steps.popleft()
+                        label, tool = step.label, step.tool
+                        await _run(session, audit, progress, step)
             except NotSpokenError:
                 return True
             except GoneError as gone:
@@ -125,6 +139,8 @@ async def _check_revision(
                     audit.add("results.undecodable", f"{label}: {gone.seen}", tool)
                 else:
                     audit.add(f"session.{gone.reason}", f"{label}: {gone.seen}", tool, label)
+                if tool:
+                    audit.stopped.add(tool)
                 audit.broken += 1
                 if not opened or steps is None:
                     return bool(audit.revisions)
@@ -134,6 +150,40 @@ async def _check_revision(
             finally:
                 _note_streams(connection, audit)
     return True
+
+
+async def _run(session: Session, audit: Audit, progress: Callable[[str], None], step: Step) -> None:
+    progress(f"protocol {session.revision}, {step.shown}")
+    try:
+        await step.run(session)
+    except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as exc:
+        # Unexpected data from a server must not end the check.
+        seen = f"{step.label}: the answer can't be read ({type(exc).__name__})"
+        audit.add("channels.broken_answer", seen, step.tool)
+
+
+async def _run_together(
+    session: Session, audit: Audit, progress: Callable[[str], None], steps: deque[Step]
+) -> list[tuple[Step, GoneError]]:
+    """Run the shared steps in front, some at the same time.
+
+    Returns:
+        The steps in whose calls the server stopped answering. With several, none is known to be the reason.
+    """
+    broken: list[tuple[Step, GoneError]] = []
+
+    async def work() -> None:
+        while steps and steps[0].is_shared and not broken:
+            step = steps.popleft()
+            try:
+                await _run(session, audit, progress, step)
+            except GoneError as gone:
+                broken.append((step, gone))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(TOGETHER):
+            tasks.start_soon(work)
+    return broken
 
 
 async def _check_before(target: Target, options: CheckOptions, audit: Audit) -> None:
@@ -170,18 +220,37 @@ async def _plan_injection(injection: Injection, session: Session, options: Check
     return await injection.steps(session, audit, await _tools(session, audit))
 
 
-async def _plan(target: Target, session: Session, options: CheckOptions, audit: Audit) -> list[Step]:
+async def _plan(
+    target: Target, bodies: Bodies | None, session: Session, options: CheckOptions, audit: Audit
+) -> list[Step]:
     """Return the steps for this revision. Steps that may end the connection come last."""
+    if bodies is not None:
+        bodies.restore()
     tools = await _tools(session, audit)
     steps = [Step(label, "", partial(run, audit)) for label, run in channels.STEPS]
     # Read-only tools come first: if the server doesn't validate arguments, it shows where that does least harm.
-    for tool in sorted(tools, key=lambda tool: not arguments.is_read_only(tool)):
-        run = partial(arguments.check, audit, tool=tool, options=options)
-        steps.append(Step("arguments that do not fit", tool["name"], run))
+    ordered = sorted(tools, key=lambda tool: not arguments.is_read_only(tool))
+    for number, tool in enumerate(ordered, 1):
+        run = partial(arguments.check, audit, tool=tool, options=options, bodies=bodies)
+        place = f"tool {number} of {len(tools)}"
+        steps.append(Step("arguments that do not fit", tool["name"], run, place, is_shared=True))
     if target.kind == "memory" and len(audit.revisions) == 1:
-        steps.append(Step("coverage", "", partial(coverage.check, audit, target.server)))
+        steps.append(Step("coverage", "", _restored(bodies, partial(coverage.check, audit, target.server))))
     if len(audit.revisions) == 1:  # A tool body runs once, in the newest revision.
+        predicate = results.predicate_of(guard_of(target.server))
         for called, given in results.to_call(audit, tools, options.calls, options.read_only):
-            steps.append(Step("call", called["name"], partial(results.check, audit, tool=called, arguments=given)))
+            call = partial(results.check, audit, tool=called, arguments=given, is_returned_error=predicate)
+            steps.append(Step("call", called["name"], _restored(bodies, call)))
     steps.append(Step("malformed JSON", "", partial(channels.malformed_json, audit)))
     return steps
+
+
+def _restored(bodies: Bodies | None, run: Callable[[Session], Awaitable[None]]) -> Callable[[Session], Awaitable[None]]:
+    """Return a step that sees the server's own bodies."""
+
+    async def restored(session: Session) -> None:
+        if bodies is not None:
+            bodies.restore()
+        await run(session)
+
+    return restored

@@ -8,15 +8,18 @@ stand-in.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any, Final
 
 import anyio
 
+from iserror.check.connection import Connection
+from iserror.check.memory import Memory
 from iserror.errors.errormap import ErrorMap
 from iserror.errors.vocabulary import Effect
 from iserror.hosts import guard_of
@@ -34,6 +37,7 @@ from iserror.layers.call import Call, current
 from iserror.layers.function import dress, wrap
 from iserror.layers.options import Options, core, effect_of, options_of
 from iserror.layers.settings import Settings
+from iserror.logs.chain import State
 from iserror.support.look import look, shield
 from iserror.support.sdk import TOOL_FUNCTION
 
@@ -156,6 +160,11 @@ class Place:
         return bool(self.guards) or (not self.is_run and self.options is not None and self.options.settings is not None)
 
     @property
+    def module(self) -> str:
+        """The module of the function; empty if there is none."""
+        return str(getattr(look(inspect.unwrap, None, self.function), "__module__", "") or "")
+
+    @property
     def is_async(self) -> bool:
         """Whether the host awaits the body."""
         kind = core(self.function)
@@ -184,6 +193,7 @@ class Bodies:
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
+        """The script of all stand-ins."""
         self._made: dict[int, tuple[Callable[..., Any], Any]] = {}
         """The stand-ins by `id`, each with what it replaces."""
         self._before: list[tuple[dict[str, Any], str, Any]] = []
@@ -207,6 +217,32 @@ class Bodies:
                 fields[key] = value
         for guard, hook in self._hooks.items():
             guard.on_error = hook
+        self._before.clear()
+        self._hooks.clear()
+        self._made.clear()
+
+    async def lead(self, connection: Connection, name: str, seconds: float) -> Place | None:
+        """Replace the bodies that exist now, clear the stage, and return the stand-in that a call of a tool leads to.
+
+        Args:
+            connection: The connection to the server in memory.
+            name: The tool.
+            seconds: How long the server's event loop may take.
+
+        Raises:
+            GoneError: If it takes longer, or has ended.
+        """
+        assert isinstance(connection, Memory)
+
+        async def replace_and_find() -> Place | None:
+            place = await self.find(connection.server, name)
+            if place is None:
+                self.replace_all(connection.server)
+                place = await self.find(connection.server, name)
+            return place
+
+        self.stage.set(None)
+        return await connection.inside(replace_and_find, seconds)
 
     def _quiet(self, guard: Settings | None) -> None:
         """Take away a guard's hook, so that it pages no operator."""
@@ -260,6 +296,17 @@ class Bodies:
 
 
 _NONE: Final = object()
+
+
+@contextlib.contextmanager
+def unlogged() -> Iterator[None]:
+    """Keep what the check provokes out of the user's log."""
+    before = State.file, State.stderr, State.configured
+    State.file, State.stderr, State.configured = None, None, True
+    try:
+        yield
+    finally:
+        State.file, State.stderr, State.configured = before
 
 
 def _behind(tool: Any) -> Any:

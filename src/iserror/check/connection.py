@@ -63,7 +63,8 @@ class Connection:
 
     def __init__(self) -> None:
         self._inbox: deque[Message | Status | GoneError] = deque()
-        self._arrived = anyio.Event()
+        self.arrived = anyio.Event()
+        """Set, and replaced, when something arrives."""
         self.noise: list[str] = []
         """Lines that aren't messages: their length and their beginning, redacted."""
         self.notices: list[Message] = []
@@ -74,27 +75,23 @@ class Connection:
         """Send one message, well-formed or not. Only HTTP uses the headers."""
         raise NotImplementedError
 
-    async def receive(self) -> Message | Status:
-        """Wait for the next response or bare HTTP status.
+    async def drain(self) -> list[Message | Status]:
+        """Take what has arrived out of the inbox, and return the responses and bare HTTP statuses.
 
-        Raises:
-            GoneError: If the connection has ended.
+        After the last message `gone` says why the connection has ended.
         """
-        while True:
-            if self.gone is not None:
-                raise self.gone
-            while not self._inbox:
-                self._arrived = anyio.Event()
-                await self._arrived.wait()
+        responses: list[Message | Status] = []
+        while self._inbox:
             found = self._inbox.popleft()
             if isinstance(found, GoneError):
                 self.gone = found
             elif isinstance(found, Status) or "method" not in found:
-                return found
+                responses.append(found)
             elif "id" in found:
                 await self._refuse(found)
             elif len(self.notices) < MAX_NOTED:
                 self.notices.append(found)
+        return responses
 
     async def _refuse(self, request: Message) -> None:
         """Answer a request of the server, which knows that this client has no capabilities."""
@@ -105,22 +102,16 @@ class Connection:
             answer["error"] = {"code": -32601, "message": "Method not found"}
         await self.send(json.dumps(answer).encode())
 
-    def take(self) -> list[Message | Status]:
-        """Take the responses that have arrived out of the inbox, and return them."""
-        waiting, self._inbox = self._inbox, deque()
-        taken: list[Message | Status] = []
-        for item in waiting:
-            if isinstance(item, Status) or (not isinstance(item, GoneError) and "method" not in item):
-                taken.append(item)
-            else:
-                self._inbox.append(item)
-        return taken
-
     def put(self, item: Message | Status | GoneError) -> None:
         """Put a message into the inbox."""
         if len(self._inbox) < MAX_WAITING or isinstance(item, GoneError):
             self._inbox.append(item)
-        self._arrived.set()
+        self.wake()
+
+    def wake(self) -> None:
+        """Let everyone who waits look again."""
+        self.arrived.set()
+        self.arrived = anyio.Event()
 
     def put_bytes(self, data: bytes) -> bool:
         """Put a JSON-RPC message into the inbox and return True; note anything else."""
@@ -170,13 +161,15 @@ class _Stdio(Connection):
         super().__init__()
         self.process = process
         self.last_stderr = b""
+        self._sending = anyio.Lock()
 
     async def send(self, data: bytes, headers: Mapping[str, str] | None = None) -> None:
         assert self.process.stdin is not None
         # If the server is gone, the next read tells why.
         with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             if self.process.returncode is None:
-                await self.process.stdin.send(data + b"\n")
+                async with self._sending:
+                    await self.process.stdin.send(data + b"\n")
 
     async def read(self) -> None:
         assert self.process.stdout is not None

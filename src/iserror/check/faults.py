@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib import import_module
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, Final, Literal
 
 from iserror.check.plants import Plants
+from iserror.check.source import exception_class, lacks
 from iserror.errors.entry import Entry
 from iserror.errors.errormap import ErrorMap
+from iserror.errors.template import Path, read, texts_of
 from iserror.errors.toolfailure import ToolFailure
 from iserror.errors.verdict import Basis
 from iserror.errors.vocabulary import BUILT_IN, Outcome
@@ -48,6 +50,8 @@ class InjectedFault:
     """The map's entry for the exception, if it has one."""
     safe: tuple[str, ...] = field(default=())
     """Attributes with planted text that the map marks as safe."""
+    lost: tuple[str, ...] = field(default=())
+    """Attributes that the entry reads, and that the exception can't have."""
 
     @property
     def category(self) -> str:
@@ -71,7 +75,11 @@ class InjectedFault:
 
 
 def faults_of(
-    maps: Sequence[ErrorMap], plants: Plants, output: Mapping[str, Any] | None, skip: Callable[[str], None]
+    maps: Sequence[ErrorMap],
+    plants: Plants,
+    output: Mapping[str, Any] | None,
+    skip: Callable[[str], None],
+    module: str = "",
 ) -> Iterator[InjectedFault]:
     """Yield the faults to inject into a tool.
 
@@ -80,6 +88,7 @@ def faults_of(
         plants: The secrets to plant in exceptions.
         output: The tool's output schema, if the check should try to break it.
         skip: Called with a text that names a fault that can't be injected, and the reason.
+        module: The module of the tool's function; empty if there is none.
     """
     mapped: BaseException | None = None
     for key, kind in _classes(maps, skip).items():
@@ -92,8 +101,12 @@ def faults_of(
             mapped = mapped if mapped is not None else _instance(kind, plants.text)
             entry = _find(maps, exc)
             assert entry is not None
-            _plant(exc, plants, _paths(entry))
-            yield _failure(key, exc, maps, tuple(".".join(path) for path in sorted(entry.safe)))
+            lost = {path for path in entry.paths if lacks(type(exc), path[0], module)}
+            _plant(exc, plants, entry.paths - lost)
+            for path in sorted(entry.paths - lost):
+                if not look(_has_text, False, exc, path):
+                    skip(f"the value {{exc.{'.'.join(path)}}} of {entry.code}, since an exception made up has none")
+            yield replace(_failure(key, exc, maps), safe=_dotted(entry.safe), lost=_dotted(lost))
     yield _failure("crash", InjectedError(), maps)
     full = InjectedError(plants.everything, {"secret": plants.everything})
     # An entry that covers every exception may read its attributes: plant only what the redactor knows.
@@ -118,10 +131,18 @@ def faults_of(
             skip("its output schema, since every value fits it")
 
 
-def _failure(name: str, exc: BaseException, maps: Sequence[ErrorMap], safe: tuple[str, ...] = ()) -> InjectedFault:
+def _failure(name: str, exc: BaseException, maps: Sequence[ErrorMap]) -> InjectedFault:
     entry = _find(maps, exc)
     code = entry.code if entry is not None else "INTERNAL_ERROR"
-    return InjectedFault(name, code, exception=exc, entry=entry, safe=safe)
+    return InjectedFault(name, code, exception=exc, entry=entry)
+
+
+def _has_text(exc: BaseException, path: Path) -> bool:
+    return any(texts_of(read(exc, path)))
+
+
+def _dotted(paths: AbstractSet[Path]) -> tuple[str, ...]:
+    return tuple(".".join(path) for path in sorted(paths))
 
 
 def _find(maps: Sequence[ErrorMap], exc: BaseException) -> Entry | None:
@@ -140,24 +161,12 @@ def _classes(maps: Sequence[ErrorMap], skip: Callable[[str], None]) -> dict[str,
     """Return the exception classes that the maps name, by name."""
     found: dict[str, type[BaseException]] = {}
     for key in (key for errors in maps for key in errors.entries):
-        kind = key if isinstance(key, type) else _imported(key)
+        kind = key if isinstance(key, type) else exception_class(key)
         if kind is None:
             skip(f"{key}, since it can't be imported")
         elif kind not in found.values():
             found[full_name(key)] = kind
     return found
-
-
-def _imported(name: str) -> type[BaseException] | None:
-    """Import the exception class of a dotted name; return None if there is none."""
-    parts = name.split(".")
-    for cut in range(len(parts) - 1, 0, -1):
-        found: Any = look(import_module, None, ".".join(parts[:cut]))
-        for part in parts[cut:] if found is not None else ():
-            found = look(getattr, None, found, part)
-        if isinstance(found, type) and issubclass(found, BaseException):
-            return found
-    return None
 
 
 def _instance(kind: type[BaseException], text: str) -> BaseException | None:
@@ -194,13 +203,7 @@ def _called(kind: type[BaseException], text: str) -> BaseException:
 _BY_TYPE: Final[Mapping[str, Any]] = {"list": [], "dict": {}, "bool": False, "int": 7, "float": 7.5}
 
 
-def _paths(entry: Entry) -> set[tuple[str, ...]]:
-    """Return the attributes that an entry's templates and details read."""
-    hint = entry.hint.paths if entry.hint is not None else set()
-    return entry.message.paths | hint | {path for _, path in entry.details if not callable(path)}
-
-
-def _plant(exc: BaseException, plants: Plants, paths: set[tuple[str, ...]] | tuple[()]) -> None:
+def _plant(exc: BaseException, plants: Plants, paths: AbstractSet[Path] | tuple[()]) -> None:
     """Plant text in an exception: in its notes, its cause and these attributes."""
     cause = InjectedError(plants.text)
     for name, value in (("__cause__", cause), ("__notes__", [plants.text]), ("injected", plants.text)):

@@ -5,8 +5,9 @@ The table in the documentation and the rules in SARIF are copies of `CHECKS`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, Literal, TypeAlias
 
 Severity: TypeAlias = Literal["error", "warning"]
@@ -15,6 +16,15 @@ UNPROBED: Final = (
     "arguments, since the tool isn't annotated readOnlyHint and might run: probe it with --probe TOOL or --probe-all"
 )
 """Why a tool got no bad arguments: a server that doesn't validate them would run the tool."""
+
+UNREPLACED: Final = "arguments, since its body can't be replaced (a proxy, or made for each call) and might run"
+"""Why a tool of a server in memory got no bad arguments."""
+
+OWN_RUN: Final = "arguments, since only its own run method can refuse them, and that doesn't run (OpenAPI, a proxy)"
+"""Why it isn't known whether a tool of a server in memory refuses bad arguments."""
+
+NOT_PROBED: Final = (UNPROBED, UNREPLACED, OWN_RUN)
+"""The reasons that `--probe` overrules."""
 
 SPECIFICATION: Final = "https://modelcontextprotocol.io/specification/"
 _TOOLS: Final = "2025-11-25/server/tools#error-handling"
@@ -36,6 +46,12 @@ class Check:
     """How to fix it."""
     section: str
     """Page and section below `SPECIFICATION`."""
+    guarded: str = ""
+    """How to fix it on a server with an attached guard, where the remedy names `guard.attach`."""
+
+    def remedy_on(self, *, guarded: bool) -> str:
+        """Return how to fix it on a server with or without an attached guard."""
+        return (guarded and self.guarded) or self.remedy
 
     @property
     def source(self) -> str:
@@ -50,6 +66,7 @@ CHECKS: Final[Mapping[str, Check]] = {
         "An unknown tool is the host's mistake. A result would invite the model to guess more names.",
         "Answer with JSON-RPC error -32602. `guard.attach(server)` does this.",
         _TOOLS,
+        guarded="Look for `unknown_tool='result'` in the guard's settings, or a handler that answers before it.",
     ),
     "channels.missing_name": Check(
         "error",
@@ -93,12 +110,14 @@ CHECKS: Final[Mapping[str, Check]] = {
         "Since 2025-11-25, bad arguments get a result, so that the model can fix them; before, JSON-RPC error -32602.",
         "Follow the negotiated revision. `guard.attach(server)` does this.",
         _TOOLS,
+        guarded="Look for `invalid_arguments=` in the guard's settings, or a handler that answers before it.",
     ),
     "arguments.echo": Check(
         "error",
         "A rejected value may be a user's secret, and an error copies it into texts and logs.",
         "Name the field and the broken rule, never the value. `guard.attach(server)` does this.",
         _SECURITY,
+        guarded="Look for the server's own code that repeats the value: a middleware, or a `ToolFailure`.",
     ),
     "arguments.accepted": Check(
         "error",
@@ -118,6 +137,7 @@ CHECKS: Final[Mapping[str, Check]] = {
         "Clients validate `structuredContent` against the output schema, even in errors, and raise.",
         "Leave it out of errors, and return what the schema declares. `guard.attach(server)` does both.",
         _OUTPUT,
+        guarded="Return what the schema declares, and leave `structured='always'` out of the guard's settings.",
     ),
     "results.exception_text": Check(
         "error",
@@ -125,12 +145,14 @@ CHECKS: Final[Mapping[str, Check]] = {
         "On `mcp`, a deliberate `ToolError` looks the same.",
         "Map known exceptions to safe messages and withhold the rest. `guard.attach(server)` does this.",
         _SECURITY,
+        guarded="Look for a middleware or handler that answers with an exception's text after the guard.",
     ),
     "results.validator_text": Check(
         "error",
         "The text of a validator reached the model. It may show values, or hide the error that the tool returned.",
         "Validate successes only, and name the broken rule without the value. `guard.attach(server)` does this.",
         _OUTPUT,
+        guarded="Look for a middleware or handler that answers with a validator's text after the guard.",
     ),
     "results.empty_text": Check(
         "error",
@@ -149,6 +171,7 @@ CHECKS: Final[Mapping[str, Check]] = {
         "Text that isn't valid UTF-8, such as a lone surrogate, ends stdio sessions and breaks clients.",
         "Replace what can't be encoded before sending it. `guard.attach(server)` does this for errors.",
         _STDIO,
+        guarded="Replace what can't be encoded before the tool returns it.",
     ),
     # --- leaks: in everything that the server sends
     "leaks.secret": Check(
@@ -162,6 +185,7 @@ CHECKS: Final[Mapping[str, Check]] = {
         "An error shows the server's internals: paths, SQL, hosts, stack traces.",
         "Withhold exception texts. `guard.attach(server)` does this.",
         _SECURITY,
+        guarded="Take them out of the author's own words: a `ToolFailure`, a map entry's message, or its `safe=`.",
     ),
     # --- inject: only with --inject, after an injected failure
     "inject.unguarded": Check(
@@ -169,6 +193,7 @@ CHECKS: Final[Mapping[str, Check]] = {
         "No guard runs when the tool is called, so the host sends its failures in its own way.",
         "Use `guard.attach(server)` for all tools, or `@guard` below the decorator that registers this tool.",
         _TOOLS,
+        guarded="Look for code that calls the tool without the guard, such as a handler replaced after `attach`.",
     ),
     "inject.channel": Check(
         "error",
@@ -186,6 +211,12 @@ CHECKS: Final[Mapping[str, Check]] = {
         "error",
         "The text differs from the envelope's, is too long, or has characters that hide text or end sessions.",
         "Don't change the text of an error result after the guard.",
+        _TOOLS,
+    ),
+    "inject.template": Check(
+        "error",
+        "A template of the map reads an attribute that the exception lacks, so the model gets the text without it.",
+        "Fix the name in the map's entry, or set the attribute in the exception's constructor.",
         _TOOLS,
     ),
     "inject.leak": Check(
@@ -218,6 +249,7 @@ CHECKS: Final[Mapping[str, Check]] = {
         "The server ended or closed the connection while a request was open.",
         "Don't let a request end the process. `guard.attach(server)` catches what a tool raises, even `SystemExit`.",
         "2025-11-25/basic/lifecycle#shutdown",
+        guarded="Don't let a request end the process. Look for `os._exit`, a signal, or a crash in native code.",
     ),
     "session.flood": Check(
         "error",
@@ -252,8 +284,14 @@ CHECKS: Final[Mapping[str, Check]] = {
     ),
     "coverage.unmapped_exception": Check(
         "warning",
-        "The tool's module defines this exception without a map entry, so the model gets an internal error.",
+        "The tool's module defines or raises this exception without a map entry, so the model gets an internal error.",
         "Add an entry that says what the model can do, or derive the class from one that has an entry.",
+        _TOOLS,
+    ),
+    "coverage.template_attribute": Check(
+        "error",
+        "A template of the map reads an attribute that the exception lacks, so the model gets the text without it.",
+        "Fix the name in the map's entry, or set the attribute in the exception's constructor.",
         _TOOLS,
     ),
     "coverage.unraised_entry": Check(
@@ -278,6 +316,8 @@ class Finding:
     """What distinguishes findings of the same check and tool: the kind of a leak, or the open request."""
     revisions: tuple[str, ...] = ()
     """The protocol revisions that show it, newest first."""
+    guarded: bool = False
+    """Whether a guard is attached to the server."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -291,8 +331,8 @@ class Finding:
 
     @property
     def remedy(self) -> str:
-        """How to fix it."""
-        return CHECKS[self.check].remedy
+        """How to fix it on this server."""
+        return CHECKS[self.check].remedy_on(guarded=self.guarded)
 
     @property
     def source(self) -> str:
@@ -303,6 +343,15 @@ class Finding:
 def needs_probes(check: str) -> bool:
     """Return True if only bad arguments can show a finding of this check."""
     return check.startswith("arguments.")
+
+
+def unprobed_in(skipped: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the tools that got no bad arguments, since they might run.
+
+    Args:
+        skipped: What wasn't checked: the reason, and the tools.
+    """
+    return list(dict.fromkeys(chain.from_iterable(skipped.get(why, ()) for why in NOT_PROBED)))
 
 
 def may_come_of_a_probe(key: tuple[str, str, str], unprobed: Collection[str]) -> bool:

@@ -48,8 +48,12 @@ class Audit:
     """The negotiated revision."""
     broken: int = 0
     """How many connections broke."""
-    validates: bool = True
-    """Whether the server has refused all bad arguments so far."""
+    accepting: set[str] = field(default_factory=set)
+    """The tools that accepted bad arguments."""
+    stopped: set[str] = field(default_factory=set)
+    """The tools in whose calls the server stopped answering."""
+    guarded: bool = False
+    """Whether a guard is attached to the server, as far as its answers or the server object show."""
     knows_its_tools: bool = True
     """Whether the server has refused all calls of unknown tools so far."""
 
@@ -57,10 +61,11 @@ class Audit:
         """Note a finding, or add the revision to the same finding in another revision."""
         tool, where = safe_name(tool), safe_line(where, 80, empty="")
         here = (self.revision,) if self.revision else ()
-        finding = Finding(check, safe_line(seen, 300), tool, where, here)
-        known = self.found.setdefault(finding.key, finding)
-        if not set(here) <= set(known.revisions):
-            self.found[finding.key] = replace(known, revisions=known.revisions + here)
+        known = self.found.get((check, tool, where))
+        if known is None:
+            self.found[check, tool, where] = Finding(check, safe_line(seen, 300), tool, where, here)
+        elif not set(here) <= set(known.revisions):
+            self.found[known.key] = replace(known, revisions=known.revisions + here)
 
     def skip(self, why: str, tool: str) -> None:
         """Note once that a tool wasn't checked, and why."""

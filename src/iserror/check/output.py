@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Final
 
-from iserror.check.finding import CHECKS, UNPROBED, Finding, needs_probes
+from iserror.check.finding import CHECKS, NOT_PROBED, UNPROBED, Finding, needs_probes, unprobed_in
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,13 @@ class FinishedCheck:
     """What wasn't checked: the reason, and the tools."""
     probed: bool = True
     """Whether any tool got bad arguments."""
+    guarded: bool = False
+    """Whether a guard is attached to the server."""
 
     @property
     def unprobed(self) -> Sequence[str]:
         """The tools that got no bad arguments, since they might run."""
-        return self.skipped.get(UNPROBED, ())
+        return unprobed_in(self.skipped)
 
 
 _NEEDS: Final = {"table": "rich", "sarif": "sarif_pydantic", "junit": "junitparser"}
@@ -59,7 +62,10 @@ def renderer(form: str) -> Callable[[FinishedCheck, int, bool], str]:
             raise ImportError(
                 f"this output needs {_NEEDS[form].replace('_', '-')}: pip install 'iserror[check]', or use --json"
             ) from None
-    return {"table": _table, "json": _json, "sarif": _sarif, "junit": _junit, "github": _github}[form]
+    if form == "json":  # It is a baseline, too, which needs the names as they are.
+        return _json
+    render = {"table": _table, "sarif": _sarif, "junit": _junit, "github": _github}[form]
+    return lambda done, columns, color: render(_cleaned(done), columns, color)
 
 
 def _summary(done: FinishedCheck) -> str:
@@ -76,6 +82,57 @@ def unprobed(count: int, how: str = "--probe TOOL or --probe-all") -> str:
     """Say in one line how many tools weren't probed, and how to probe them."""
     tools = "tool" if count == 1 else "tools"
     return f"not probed with bad arguments: {count:,} {tools} not annotated readOnlyHint (use {how})"
+
+
+def unprobed_because(skipped: Mapping[str, Sequence[str]], how: str = "--probe TOOL or --probe-all") -> str:
+    """Say in one line why tools got no bad arguments, and how to probe them; empty if no tool might have run.
+
+    Args:
+        skipped: What wasn't checked: the reason, and the tools.
+        how: The options or settings that probe a tool.
+    """
+    lines = [
+        unprobed(len(tools), how) if why == UNPROBED else f"not checked: {why} (use {how}): {', '.join(tools)}"
+        for why, tools in skipped.items()
+        if why in NOT_PROBED
+    ]
+    return "; ".join(lines)
+
+
+def not_checked(why: str, tools: Sequence[str]) -> str:
+    """Say in one line what wasn't checked."""
+    return unprobed_because({why: tools}) or f"not checked: {why}: {', '.join(tools)}"
+
+
+NOTHING_PROBED: Final = "no tool got bad arguments"
+
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 can't hold (section 2.2), and other formats shouldn't: controls, lone surrogates, U+FFFE, U+FFFF."""
+
+
+def _clean(text: str) -> str:
+    return _NOT_XML.sub("\ufffd", text)
+
+
+def _cleaned(done: FinishedCheck) -> FinishedCheck:
+    """Return a check whose texts every format can hold, whatever the server said."""
+    return replace(
+        done,
+        target=_clean(done.target),
+        path=None if done.path is None else _clean(done.path),
+        revisions=[_clean(revision) for revision in done.revisions],
+        findings=[
+            replace(
+                finding,
+                seen=_clean(finding.seen),
+                tool=_clean(finding.tool),
+                where=_clean(finding.where),
+                revisions=tuple(map(_clean, finding.revisions)),
+            )
+            for finding in done.findings
+        ],
+        skipped={_clean(why): [_clean(tool) for tool in tools] for why, tools in done.skipped.items()},
+    )
 
 
 def _table(done: FinishedCheck, columns: int, color: bool) -> str:
@@ -102,11 +159,11 @@ def _table(done: FinishedCheck, columns: int, color: bool) -> str:
             )
         console.print(table)
         for check in dict.fromkeys(finding.check for finding in done.findings):
-            console.print(Text.assemble((check, "bold"), f": {CHECKS[check].remedy}"), soft_wrap=True)
+            remedy = CHECKS[check].remedy_on(guarded=done.guarded)
+            console.print(Text.assemble((check, "bold"), f": {remedy}"), soft_wrap=True)
             console.print(Text(f"  {CHECKS[check].source}"), soft_wrap=True)
     for why, tools in done.skipped.items():
-        line = unprobed(len(tools)) if why == UNPROBED else f"not checked: {why}: {', '.join(tools)}"
-        console.print(Text(line), soft_wrap=True)
+        console.print(Text(not_checked(why, tools)), soft_wrap=True)
     console.print(Text(_summary(done)), soft_wrap=True)
     return file.getvalue()
 
@@ -156,7 +213,7 @@ def _sarif(done: FinishedCheck, columns: int, color: bool) -> str:
         {
             "id": check,
             "shortDescription": {"text": known.reason},
-            "help": {"text": known.remedy},
+            "help": {"text": known.remedy_on(guarded=done.guarded)},
             "helpUri": known.source,
             "defaultConfiguration": {"level": known.severity},
         }
@@ -188,7 +245,7 @@ def _sarif(done: FinishedCheck, columns: int, color: bool) -> str:
 def _notifications(done: FinishedCheck) -> Iterator[dict[str, Any]]:
     """Yield a note for each thing that wasn't checked, the count of tools that weren't probed first."""
     if done.unprobed:
-        yield {"level": "note", "message": {"text": unprobed(len(done.unprobed))}}
+        yield {"level": "note", "message": {"text": unprobed_because(done.skipped)}}
     for why, tools in done.skipped.items():
         for tool in tools:
             yield {
@@ -214,8 +271,8 @@ def _junit(done: FinishedCheck, columns: int, color: bool) -> str:
     for check in CHECKS:
         if check not in found:
             case = TestCase(check, classname=done.target)
-            if needs_probes(check) and done.unprobed and not done.probed:
-                case.result = [Skipped(unprobed(len(done.unprobed)))]
+            if needs_probes(check) and not done.probed:
+                case.result = [Skipped(unprobed_because(done.skipped) or NOTHING_PROBED)]
             suite.add_testcase(case)
     for finding in done.findings:
         name = " ".join(part for part in finding.key if part)
@@ -241,12 +298,16 @@ def _github(done: FinishedCheck, columns: int, color: bool) -> str:
     for finding in done.findings:
         place = f"file={_escaped(done.path)}," if done.path is not None else ""
         title = _escaped(f"iserror {finding.check}")
-        text = f"{_named(finding)}. {finding.remedy} {finding.source}".replace("%", "%25")
+        text = _on_one_line(f"{_named(finding)}. {finding.remedy} {finding.source}")
         lines.append(f"::{finding.severity} {place}title={title}::{text}\n")
     if done.unprobed:
-        lines.append(f"::notice title=iserror check::{unprobed(len(done.unprobed))}\n")
+        lines.append(f"::notice title=iserror check::{_on_one_line(unprobed_because(done.skipped))}\n")
     return "".join(lines)
 
 
+def _on_one_line(value: str) -> str:
+    return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
 def _escaped(value: str) -> str:
-    return value.replace("%", "%25").replace(":", "%3A").replace(",", "%2C")
+    return _on_one_line(value).replace(":", "%3A").replace(",", "%2C")

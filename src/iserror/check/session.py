@@ -15,7 +15,7 @@ from iserror.check.connection import Connection, GoneError, Message, Status
 from iserror.client import CallOutcome, classify
 from iserror.client.outcome import ContractBroken, ProtocolFailed, Succeeded, ToolFailed
 from iserror.redact.speech import safe_line
-from iserror.support.jsonrpc import STATELESS_REVISION
+from iserror.support.jsonrpc import FAILURE_KEY, REQUEST_ID_KEY, STATELESS_REVISION
 
 MAX_PAGES: Final = 100
 """Maximum number of pages of a listing."""
@@ -48,6 +48,16 @@ class Answer:
         """The result; empty if there is none."""
         found = self.received.get("result") if isinstance(self.received, Mapping) else None
         return found if isinstance(found, Mapping) else {}
+
+    @property
+    def is_of_a_guard(self) -> bool:
+        """Whether a guard of this library made the error."""
+        error = self.received.get("error") if isinstance(self.received, Mapping) else None
+        data = error.get("data") if isinstance(error, Mapping) else None
+        meta = self.result.get("_meta")
+        return any(isinstance(held, Mapping) and REQUEST_ID_KEY in held for held in (data, meta)) or (
+            isinstance(meta, Mapping) and FAILURE_KEY in meta
+        )
 
     @property
     def texts(self) -> list[str]:
@@ -88,10 +98,12 @@ class Session:
     timeout: float
     """The timeout of each request, in seconds."""
     strays: list[Answer] = field(default_factory=list)
-    """Responses that don't match the open request."""
+    """Responses that match no open request."""
     listed: list[str] = field(default_factory=list)
     """The names in the last listing, with duplicates and the names of malformed tools."""
     _id: int = 0
+    _open: dict[int, Answer | None] = field(default_factory=dict)
+    """The open requests, each with its answer once that has arrived."""
 
     @property
     def is_stateless(self) -> bool:
@@ -130,7 +142,8 @@ class Session:
         Raises:
             GoneError: If no answer arrives in time, or the connection ends.
         """
-        return await self._exchange(*self._request(method, params))
+        data, headers = self._request(method, params)
+        return await self._exchange(self._id, data, headers)
 
     def _request(self, method: str, params: Mapping[str, Any] | None) -> tuple[bytes, dict[str, str]]:
         self._id += 1
@@ -170,19 +183,44 @@ class Session:
         """Send bytes that aren't a message."""
         with anyio.move_on_after(self.timeout):
             await self.connection.send(data, self._headers("tools/list", {}))
-        self.strays += map(Answer, self.connection.take())  # Over HTTP the answer has arrived by now.
+        self.strays += map(Answer, await self.connection.drain())  # Over HTTP the answer has arrived by now.
 
-    async def _exchange(self, data: bytes, headers: Mapping[str, str]) -> Answer:
-        with anyio.move_on_after(self.timeout):
-            await self.connection.send(data, headers)
-            while True:
-                answer = Answer(await self.connection.receive())
-                if isinstance(answer.received, Status) or answer.received.get("id") == self._id:
-                    return answer
-                if self.connection.name == "http" and "error" in answer.received:
-                    return answer  # It answers this POST: the server couldn't read the id.
-                self.strays.append(answer)
+    async def _exchange(self, number: int, data: bytes, headers: Mapping[str, str]) -> Answer:
+        self._open[number] = None
+        try:
+            with anyio.move_on_after(self.timeout):
+                await self.connection.send(data, headers)
+                while True:
+                    arrived = self.connection.arrived
+                    for received in await self.connection.drain():
+                        self._sort(Answer(received), number)
+                    if (answer := self._open[number]) is not None:
+                        return answer
+                    if self.connection.gone is not None:
+                        raise self.connection.gone
+                    await arrived.wait()
+        finally:
+            del self._open[number]
         raise GoneError("timeout", f"no answer within {self.timeout:g} s")
+
+    def _sort(self, answer: Answer, asking: int) -> None:
+        """Give an answer to the request that it belongs to, any of the open ones.
+
+        Args:
+            answer: The answer.
+            asking: The request that gets an HTTP status: over HTTP there is one at a time.
+        """
+        received = answer.received
+        key = asking if isinstance(received, Status) else received.get("id")
+        if self.connection.name == "http" and not isinstance(received, Status) and "error" in received:
+            key = asking  # It answers this POST: the server couldn't read the id.
+        owner = next((number for number in self._open if number == key), None)
+        if owner is None:
+            self.strays.append(answer)
+        else:
+            self._open[owner] = answer
+            if owner != asking:
+                self.connection.wake()
 
     def _headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
         """Return the headers that HTTP needs (specification 2026-07-28, transports, streamable HTTP)."""
@@ -244,3 +282,13 @@ class Step:
     label: str
     tool: str
     run: Callable[[Session], Awaitable[None]]
+    place: str = ""
+    """Which of the tools it is, to show: `tool 7 of 258`."""
+    is_shared: bool = False
+    """Whether it may run together with other such steps, each in separate calls."""
+
+    @property
+    def shown(self) -> str:
+        """What is being done, for people."""
+        tool = ", ".join(part for part in (self.place, self.tool) if part)
+        return f"{tool}: {self.label}" if tool else self.label

@@ -18,7 +18,8 @@ from iserror.logs.record import printable
 HELP: Final = "audit an MCP server's errors"
 DESCRIPTION: Final = (
     "Audit any MCP server: which channel its errors take, what they leak, what its tools answer. "
-    "By itself it calls only tools that are annotated readOnlyHint, with arguments that their schemas forbid."
+    "By itself it calls only tools that are annotated readOnlyHint, with arguments that their schemas forbid. "
+    "In memory it tries every tool, and none runs."
 )
 
 _QUIET_SECONDS: Final = 10
@@ -36,7 +37,8 @@ def add_options(check: argparse.ArgumentParser) -> None:
         metavar="TOOL",
         action="append",
         default=[],
-        help="call this tool with arguments that its schema forbids, as if it were annotated readOnlyHint; "
+        help="call this tool with arguments that its schema forbids, even if it isn't annotated "
+        "readOnlyHint or can't be replaced in memory; "
         "a server that doesn't validate them runs the tool",
     )
     check.add_argument(
@@ -89,11 +91,13 @@ def run(options: argparse.Namespace) -> int:
     )
     # A CI job that is canceled must not leave a server behind.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    progress = Progress()
     try:
-        done = audit.check(what, asked, Progress())
+        done = audit.check(what, asked, progress)
     finally:
+        progress.end()
         signal.signal(signal.SIGTERM, before)
-    unprobed = done.skipped.get(finding.UNPROBED, ())
+    unprobed = finding.unprobed_in(done.skipped)
     if options.write_baseline is not None:
         kept = {key for key in older - set(done.found) if finding.may_come_of_a_probe(key, unprobed)}
         baseline.write(options.write_baseline, done.found.values(), kept)
@@ -110,7 +114,15 @@ def run(options: argparse.Namespace) -> int:
     if what.kind == "memory" and ".py:" in what.name:
         path = Path(os.path.relpath(what.name.rpartition(":")[0])).as_posix()
     outcome = output.FinishedCheck(
-        what.name, path, done.revisions, done.tools, left, len(done.found) - len(left), done.skipped, bool(done.probed)
+        what.name,
+        path,
+        done.revisions,
+        done.tools,
+        left,
+        len(done.found) - len(left),
+        done.skipped,
+        bool(done.probed),
+        done.guarded,
     )
     columns = shutil.get_terminal_size((100, 24)).columns
     write([render_outcome(outcome, columns, sys.stdout.isatty())])
@@ -128,14 +140,22 @@ class Progress:
     def __init__(self) -> None:
         self.stream = sys.stderr
         self.since = time.monotonic()
+        self.on_a_line = False
+        """Whether a terminal shows a step now."""
 
     def __call__(self, step: str) -> None:
         if self.stream.isatty():
             width = shutil.get_terminal_size().columns - 1
+            self.on_a_line = True
             print(f"\r{printable(step)[:width]:<{width}}\r", end="", file=self.stream, flush=True)
         elif time.monotonic() - self.since > _QUIET_SECONDS:
             self.since = time.monotonic()
             print(f"iserror: {printable(step)}", file=self.stream, flush=True)
+
+    def end(self) -> None:
+        """Clear the line of a terminal."""
+        if self.on_a_line:
+            print(f"\r{'':<{shutil.get_terminal_size().columns - 1}}\r", end="", file=self.stream, flush=True)
 
 
 def _findings(count: int, kind: str = "") -> str:

@@ -10,7 +10,7 @@ from iserror.cli.logfiles import add_log_options, engine_of
 from iserror.cli.terminal import FOUND, NOTHING, SEVERAL, json_line, say, write
 from iserror.logs.read.reader import as_id, paths_of
 from iserror.logs.read.search import Found, search
-from iserror.logs.record import Record, minted, printable
+from iserror.logs.record import Record, is_own, minted, printable
 from iserror.logs.render import render, render_line
 
 HELP: Final = "print everything the log knows about one call"
@@ -18,6 +18,7 @@ DESCRIPTION: Final = (
     "Print everything the log knows about one call, traceback included. Find the call by its request or trace id."
 )
 
+_NAMED: Final = "Other calls, which got this id from the server behind them (upstream_request_id):"
 _ID_KEYS: Final = ("request_id", "trace_id", "upstream_request_id")
 
 
@@ -57,7 +58,11 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         write(json_line(record) for record in found.records)
     else:
-        write([render(found.records)])
+        own = [record for record in found.records if is_own(record, wanted)]
+        named = [record for record in found.records if not is_own(record, wanted)]
+        write([render(own)] if own else [])
+        if named:
+            write([f"{_NAMED}\n\n", render(named)])
         if engine is None and found.everything and minted(wanted) and not (options.since or options.until):
             say(f"no line says how many lines the call has, so the whole log was searched (files: {found.files})")
     return FOUND

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeAlias
 
@@ -34,8 +34,16 @@ class Entry:
     level: Level = "warning"
     packed: bool = False
     """Whether it comes from a pack, which knows the exception and not the tool."""
+    claimless: Template | None = None
+    """The message where the outcome is unknown, if the other one says that nothing was done."""
+    next_step: Template | None = None
+    """The hint where the outcome is unknown."""
     own: bool = False
     """Whether its exception is the author's own, so that the category says what the tool had done."""
+
+    def unproven(self) -> Entry:
+        """Return what a pack's entry says where nobody knows whether something was done: outcome and words together."""
+        return replace(self, outcome="unknown", message=self.claimless or self.message, hint=self.next_step)
 
     @property
     def basis(self) -> Basis:
@@ -52,6 +60,12 @@ class Entry:
         if self.outcome is not None:
             return self.outcome
         return declared_by(self.category) if self.packed or self.own else "unknown"
+
+    @property
+    def paths(self) -> set[Path]:
+        """The attributes that its templates and details read."""
+        hint = self.hint.paths if self.hint is not None else set()
+        return self.message.paths | hint | {path for _, path in self.details if not callable(path)}
 
     def details_of(self, exc: BaseException) -> dict[str, Any]:
         """Return the named values that the exception has; lists are joined as in a template."""

@@ -112,9 +112,7 @@ class ErrorMap:
             level=level,
             own=not is_library(full_name(key).rpartition(".")[0], self._author),
         )
-        shown = entry.message.paths | (entry.hint.paths if entry.hint else set())
-        shown |= {path for _, path in entry.details if not callable(path)}
-        if unused := sorted(".".join(path) for path in entry.safe - shown):
+        if unused := sorted(".".join(path) for path in entry.safe - entry.paths):
             raise ValueError(f"safe of {code}: neither message, hint nor details show {', '.join(unused)}")
         self._entries[key] = entry
         self._categories[code] = category

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraints, model_validator
 from typing_extensions import Self
 
-from iserror.errors.verdict import ADVICE_PATTERN
+from iserror.errors.verdict import ADVICE_PATTERN, repeat_after
 from iserror.errors.vocabulary import CODE_PATTERN, Category, Outcome
 from iserror.errors.wait import MAX_RETRY_AFTER
 from iserror.redact.speech import MAX_MESSAGE, MAX_TOOL_NAME, safe_details, safe_line, safe_name
@@ -103,6 +103,10 @@ class Failure(BaseModel):
         }
         return cls.model_validate({**sent.to_wire(), **texts})
 
+    def __eq__(self, other: object) -> bool:
+        # The whole text isn't sent with the envelope: what was read from one is equal to what was said.
+        return isinstance(other, Failure) and self.__dict__ == other.__dict__
+
     def worded(self, words: str) -> Failure:
         """Return the failure with the author's whole text, of which `message` is the first line.
 
@@ -121,7 +125,9 @@ class Failure(BaseModel):
     def text(self) -> str:
         """The text for the model (`content[0].text`): never empty, under 2,000 characters."""
         ending = [self.hint] if self.hint else []
-        ending.append(f"[{self.name} failed; {f'{self.advice}; ' if self.advice else ''}request_id: {self.request_id}]")
+        # An older server's envelope has no advice.
+        advice = self.advice or (repeat_after(self.retry_after) if self.retryable else "")
+        ending.append(f"[{self.name} failed; {f'{advice}; ' if advice else ''}request_id: {self.request_id}]")
         tail = "\n" + "\n".join(ending)
         words = self.words
         room = MAX_TEXT - 1 - len(self.code) - 2 - len(tail)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from iserror.errors.entry import Entry
@@ -49,18 +48,19 @@ class By:
         return self.otherwise
 
 
-_Data: TypeAlias = tuple[tuple[str, ...], Mapping[str, Entry | By], Callable[[Any], bool] | None]
+_Data: TypeAlias = tuple[tuple[str, ...], Mapping[str, Entry | By]]
 
 
 class Pack:
     """What the exceptions of a library mean to whoever called a tool.
 
+    An entry of `not_applied` speaks of one request. Whether there was another before it is read from the failure as a
+    whole (`iserror.errors.attempts`), and decides whether the entry counts as it is or as `Entry.unproven` has it.
+
     Args:
         name: Its name in `iserror.packs`.
         sources: Addresses of the documentation that the entries follow.
         rows: Full name of the class (`__module__` and `__qualname__`) to its entry.
-        done: Whether the library has had a request answered, and continues with another (a redirect): then no
-            entry has the outcome `not_applied`, since the first may have taken effect.
     """
 
     def __init__(
@@ -68,10 +68,9 @@ class Pack:
         name: str,
         sources: tuple[str, ...],
         rows: Mapping[str, Entry | By],
-        done: Callable[[Any], bool] | None = None,
     ) -> None:
         self.name = name
-        self._data = sources, rows, done
+        self._data = sources, rows
 
     def _loaded(self) -> _Data:
         return self._data
@@ -84,10 +83,6 @@ class Pack:
     def rows(self) -> Mapping[str, Entry | By]:
         return self._loaded()[1]
 
-    @property
-    def done(self) -> Callable[[Any], bool] | None:
-        return self._loaded()[2]
-
     def may_know(self, name: str) -> bool:
         """Return True if there may be a row for the class of this name. The rows aren't loaded for that."""
         return True
@@ -99,10 +94,7 @@ class Pack:
     def find(self, name: str, exc: BaseException) -> Entry | None:
         """Return the entry of an exception, by the row of one of its classes."""
         row = self.rows[name]
-        found = row if isinstance(row, Entry) else row.find(exc)
-        if found is not None and found.outcome == "not_applied" and self.done and look(self.done, False, exc):
-            return replace(found, outcome="unknown", hint=None)
-        return found
+        return row if isinstance(row, Entry) else row.find(exc)
 
     def entries(self) -> Iterator[tuple[str, str, Entry]]:
         """Yield each entry with its exception and, of several, when it holds: `status 429`, `any other`."""

@@ -74,6 +74,8 @@ class Problem:
     """The call whose idempotency key this one uses again; for the log."""
     level: Level = "warning"
     """The level of the log line, unless it is a crash: a crash is always an error."""
+    unsure: tuple[str, str | None] | None = None
+    """Message and hint where the outcome isn't `not_applied`, if the others suit that outcome alone."""
 
     def __post_init__(self) -> None:
         if self.category == _BY_CODE:
@@ -98,7 +100,13 @@ class Problem:
         """Return the problem without the claim that nothing was applied, unless its author declared just that."""
         if self.basis in ("stated", "entry") or self.claim != "not_applied":
             return self
-        return replace(self, outcome=None, basis="none")
+        return replace(self._worded_for("unknown"), outcome=None, basis="none")
+
+    def _worded_for(self, outcome: Outcome) -> Problem:
+        """Return the problem with words that claim no more than an outcome."""
+        if self.unsure is None or outcome == "not_applied":
+            return self
+        return replace(self, message=self.unsure[0], hint=self.unsure[1], unsure=None)
 
 
 def say(
@@ -126,13 +134,14 @@ def say(
         code=problem.code,
         category=problem.category,
         effect=effect,
-        outcome=_outer(problem.outcome) if problem.nested else problem.outcome,
+        outcome=_outer(problem.claim, effect) if problem.nested else problem.outcome,
         basis="none" if problem.nested else problem.basis,
         can_help=problem.can_help,
         retry_after=problem.retry_after,
         untouched=untouched,
         keyed=keyed,
     )
+    problem = problem._worded_for(verdict.outcome)
     words = safe_lines(problem.message) if problem.lines else ""
     failure = Failure(
         code=problem.code,
@@ -151,9 +160,9 @@ def say(
     return failure.worded(words) if "\n" in words or len(words) > len(failure.message) else failure
 
 
-def _outer(inner: Outcome | None) -> Outcome | None:
-    """Return what the outcome of a nested call says of the outer one: that may have done more before it."""
-    return None if inner == "not_applied" else inner
+def _outer(inner: Outcome, effect: Effect | None) -> Outcome:
+    """Return what the outcome of a nested call says of the outer one, which may have done more before it."""
+    return "unknown" if inner == "not_applied" and effect != "idempotent" else inner
 
 
 _CRASHED: Final = Safe("The tool failed because of an error on the server.")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
+from iserror.errors.attempts import earlier, outside
 from iserror.errors.entry import Entry
 from iserror.errors.errormap import ErrorMap
 from iserror.errors.failure import Failure
 from iserror.errors.foreign import MAX_QUOTED, MAX_WORDS, MIN_WORDS, in_quotes
 from iserror.errors.problem import Problem, ProtocolProblem, crash
-from iserror.errors.sessions import problem_of_session, side_of
+from iserror.errors.sessions import SESSION_CODES, problem_of_session, side_of
 from iserror.errors.template import Path
 from iserror.errors.toolfailure import ToolFailure
 from iserror.errors.vocabulary import CATEGORIES, OUTCOMES, check_code
@@ -20,10 +22,21 @@ from iserror.redact.speech import quoted
 from iserror.redact.text import Safe
 from iserror.support.causes import MAX_CHAIN, Group, leaves, origin, raised_in, text_of
 from iserror.support.jsonrpc import MISSING_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED
-from iserror.support.loading import is_library
+from iserror.support.loading import full_name, is_library
 from iserror.support.look import look, shield
-from iserror.support.sdk import host_tool_errors, protocol_error_data, raised_by_client, raised_by_sdk
+from iserror.support.sdk import (
+    HOSTS,
+    host_refusals,
+    host_tool_errors,
+    package_of,
+    protocol_error_data,
+    raised_by_client,
+    raised_by_sdk,
+)
 from iserror.support.validate import check_choice
+
+Way: TypeAlias = Literal["cause", "wrapped", "meanwhile"]
+"""How an exception led to another: by `from`, or, without it, as what it wraps, or as what was only being handled."""
 
 
 def resolve(exc: BaseException, maps: Sequence[ErrorMap], own: ErrorMap | None = None) -> Problem | ProtocolProblem:
@@ -58,6 +71,7 @@ def _resolve(exc: BaseException, maps: Sequence[ErrorMap], own: ErrorMap | None 
     host_error = issubclass(kind, host_tool_errors()) and side != "client"
     if host_error and raised_by_sdk(exc):
         return _of_another_server(exc, maps)
+    host_error = host_error or (issubclass(kind, host_refusals()) and not raised_by_sdk(exc))
     found, ignored = _along_the_chain(exc, maps, host_error)
     if found is None:
         found = _refusal(exc) if host_error else _of_session(exc) or crash(exc)
@@ -82,7 +96,7 @@ def _along_the_chain(
         The problem, or None; and the code of what was being handled as the exception was raised, if that isn't what
         the exception says.
     """
-    for link, meanwhile in _chain(exc, causes_only=host_error):
+    for link, way in _chain(exc, causes_only=host_error):
         inner: Problem | ProtocolProblem | None = None
         if link is not exc and issubclass(type(link), Group):
             inner = _resolve_group(link, maps)
@@ -90,20 +104,31 @@ def _along_the_chain(
             entry = _find(link, maps)
             if entry is not None and not (host_error and _is_catch_all(maps, entry)):
                 inner = _of_entry(entry, link)
-        if not isinstance(inner, Problem) or not inner.mapped:
+                if _is_catch_all(maps, entry):
+                    inner = _of_session(exc) or inner
+        if not isinstance(inner, Problem) or not (inner.mapped or inner.code in SESSION_CODES):
             continue
-        if not meanwhile:
-            return replace(inner, exception=exc), None
-        if _speaks_of(exc, link):
-            return replace(inner.unproven(), exception=exc), None
-        return None, inner.code
+        if way == "meanwhile":
+            return None, inner.code
+        inner = _proved(inner, exc, maps)
+        return replace(inner if way == "cause" else inner.unproven(), exception=exc), None
     return None, None
+
+
+def _proved(problem: Problem, exc: BaseException, maps: Sequence[ErrorMap]) -> Problem:
+    """Return the problem without a pack's `not_applied` if another request shows, or a failure that is uncertain."""
+    if problem.basis != "pack" or problem.claim != "not_applied":
+        return problem
+    entries = (_find(link, maps) for link in outside(exc))
+    doubt = earlier(exc) or any(entry is not None and entry.claim != "not_applied" for entry in entries)
+    return problem.unproven() if doubt else problem
 
 
 def _refusal(exc: BaseException) -> Problem:
     """Return the problem of a host's `ToolError`: its text is the author's, and nothing tells what had happened."""
     said = in_quotes(text_of(exc), exc)
-    return Problem("TOOL_ERROR", said or "The tool refused the call.", exception=exc, lines=True)
+    code = "PERMISSION_DENIED" if issubclass(type(exc), host_refusals("AuthorizationError")) else "TOOL_ERROR"
+    return Problem(code, said or "The tool refused the call.", exception=exc, lines=True)
 
 
 def _speaks_of(exc: BaseException, context: BaseException) -> bool:
@@ -114,7 +139,16 @@ def _speaks_of(exc: BaseException, context: BaseException) -> bool:
     """
     words, text = (" ".join(text_of(link)[:MAX_QUOTED].casefold().split()) for link in (context, exc))
     holds = len(words) >= MIN_WORDS and " " in words and words in text
-    return holds or is_library(raised_in(exc))
+    return holds or _is_wrapped_by_library(exc)
+
+
+def _is_wrapped_by_library(exc: BaseException) -> bool:
+    """Return True if a host raised an exception, or a client library one of its own: it wrapped what it handled."""
+    module = raised_in(exc)
+    top = package_of(module)
+    if top in HOSTS or top in _STDLIB_CLIENTS:
+        return True
+    return top == package_of(full_name(type(exc))) and top not in sys.stdlib_module_names and is_library(module)
 
 
 def _of_tool_failure(exc: ToolFailure, own: ErrorMap | None) -> Problem:
@@ -122,6 +156,8 @@ def _of_tool_failure(exc: ToolFailure, own: ErrorMap | None) -> Problem:
     problem, failure = look(lambda: (exc._problem, exc.failure), (None, None))
     if isinstance(problem, Problem):
         problem = _nested(problem, own)
+        if problem.exception is None and (exc._described or origin(exc)[0] is not None):
+            problem = replace(problem, exception=exc)  # it comes from another process
     if isinstance(problem, Problem) and failure is None:
         return problem
     if isinstance(problem, Problem) and isinstance(failure, Failure):
@@ -168,6 +204,10 @@ def _stated(exc: ToolFailure) -> Problem:
 def _of_entry(entry: Entry, exc: BaseException) -> Problem:
     """Return the problem that an entry makes of this exception."""
     missing: list[Path] = []
+    unsure = None
+    if entry.packed and entry.claim == "not_applied":
+        other = entry.unproven()
+        unsure = other.message.render(exc, entry.safe), other.hint.render(exc, entry.safe) if other.hint else None
     return Problem(
         entry.code,
         entry.message.render(exc, entry.safe, missing),
@@ -180,6 +220,7 @@ def _of_entry(entry: Entry, exc: BaseException) -> Problem:
         exception=exc,
         basis=entry.basis,
         level=entry.level,
+        unsure=unsure,
         missing=missing if missing and not entry.packed else (),
     )
 
@@ -209,8 +250,8 @@ def _is_catch_all(maps: Sequence[ErrorMap], entry: Entry) -> bool:
     return _find(Exception(), maps) is entry
 
 
-def _chain(exc: BaseException, *, causes_only: bool) -> Iterator[tuple[BaseException, bool]]:
-    """Yield the exception, then what it came from: each with whether a `__context__` led to it.
+def _chain(exc: BaseException, *, causes_only: bool) -> Iterator[tuple[BaseException, Way]]:
+    """Yield the exception, then what it came from, each with the way that led to it.
 
     Args:
         exc: Where to begin.
@@ -219,14 +260,19 @@ def _chain(exc: BaseException, *, causes_only: bool) -> Iterator[tuple[BaseExcep
     """
     seen: set[int] = set()
     link: BaseException | None = exc
-    meanwhile = False
+    way: Way = "cause"
     while link is not None and id(link) not in seen and len(seen) < MAX_CHAIN:
         seen.add(id(link))
-        yield link, meanwhile
+        yield link, way
         found, how = origin(link)
-        meanwhile = meanwhile or how == "context"
-        link = None if causes_only and how != "cause" else found
+        if how == "context" and (causes_only or found is None):
+            return
+        if how == "context" and way != "meanwhile" and found is not None:
+            way = "wrapped" if _speaks_of(link, found) else "meanwhile"
+        link = found
 
+
+_STDLIB_CLIENTS: Final = frozenset({"http", "urllib", "ftplib", "imaplib", "poplib", "smtplib", "xmlrpc"})
 
 # Least certain first: what may have happened outweighs what did not.
 _CERTAINTY: Final = {"unknown": 0, "partial": 1, "applied": 2, "not_applied": 3}
@@ -239,11 +285,12 @@ def _resolve_group(group: BaseException, maps: Sequence[ErrorMap]) -> Problem:
     """
     entry = _find(group, maps)
     if entry is not None and not _is_catch_all(maps, entry):
-        return _of_entry(entry, group)
+        return _proved(_of_entry(entry, group), group, maps)
     found = list(leaves(group))
     if not found:
         return crash(group)
     problems = [p if isinstance(p, Problem) else crash(leaf) for leaf in found for p in (_resolve(leaf, maps),)]
     worst = min(problems, key=lambda p: (not p.is_crash, p.can_help, _CERTAINTY[p.claim]))
     # The others may have taken effect.
-    return replace(worst if len(found) == 1 and worst.basis == "pack" else worst.unproven(), exception=group)
+    alone = len(found) == 1 and worst.basis == "pack"
+    return replace(_proved(worst, group, maps) if alone else worst.unproven(), exception=group)

@@ -68,7 +68,7 @@ def redacted_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 _STARTS_LIKE_AN_ERROR = re.compile(
-    r"\s*(?:[\[(*#❌⚠️\s]*)(?:an?\s+)?(?:(?:unexpected|internal|unknown|fatal)\s+)?(?:error|exception|failed|failure|traceback)"
+    r"[\[(*#❌⚠️\s]*(?:an?\s+)?(?:(?:unexpected|internal|unknown|fatal)\s+)?(?:error|exception|failed|failure|traceback)"
     r"(?:\b(?:\s+\w+){0,6}\s*[:!\]]|\s+(?:to\s+\w+|occurred|while\s+\w+|executing\s+\w+)|\s*\(most recent call last\))",
     re.IGNORECASE,
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final, cast
@@ -15,7 +16,7 @@ from iserror.errors.vocabulary import CATEGORIES, OUTCOMES, Category, Outcome, c
 from iserror.errors.wait import parse_retry_after
 from iserror.redact.speech import Filled, Scalar
 from iserror.redact.text import Safe
-from iserror.support.causes import origin
+from iserror.support.causes import CAUSE, origin
 from iserror.support.look import look
 from iserror.support.sdk import host_tool_errors
 from iserror.support.validate import check_choice
@@ -53,6 +54,8 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
     failure: Failure | None = None
     """What the guard said that raised it; None for one that an author raised."""
     _problem: Problem | None = None
+    _described: list[dict[str, Any]] | None = None
+    """What it was raised for in another process, as the log describes an exception."""
     outcome: Outcome | None = None
     log_level = logging.WARNING
     """The level at which fastmcp logs its `FastMCPError` classes, which this becomes one of."""
@@ -112,11 +115,25 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        state = {key: value for key, value in self.__dict__.items() if key != "_problem"}
+        state = dict(self.__dict__)
+        problem = state.pop("_problem", None)
+        if isinstance(problem, Problem) and self.failure is not None:
+            # Another process gets what the failure means, and the original exception as the log describes it.
+            if problem.exception is not None:
+                state["_described"] = look(describe.by, None, problem.exception)
+            state["_problem"] = replace(problem, exception=None, meta=None, details=self.failure.details)
         # The class as its author wrote it: another process binds it to the hosts that it has loaded.
         written = next(cls for cls in type(self).__mro__ if "_bound_to" not in vars(cls))
         filled = tuple(key for key, value in state.items() if isinstance(value, Filled))
         return _rebuild, (written, self.args, state, filled)
+
+
+class _Describe:
+    by: Callable[[BaseException], list[dict[str, Any]]] = staticmethod(lambda _: [])
+
+
+describe: Final = _Describe()
+"""Describes an exception for a pickle. The log sets it."""
 
 
 # Logs and pickles name the class by its public address, wherever the module is.
@@ -172,7 +189,29 @@ def _bound_class(cls: Any, hosts: tuple[Any, ...]) -> type[ToolFailure]:
 
 def came_from(exc: BaseException) -> tuple[BaseException | None, str]:
     """Return what an exception came from, as `origin` does, and for a guard's `ToolFailure` what it was raised for."""
+    cause = raised_of(exc)
+    return (cause, "cause") if cause is not None else origin(exc)
+
+
+def raised_of(exc: BaseException) -> BaseException | None:
+    """Return what a guard's `ToolFailure` was raised for; None for any other exception."""
     problem = look(getattr, None, exc, "_problem", None) if issubclass(type(exc), ToolFailure) else None
-    if isinstance(problem, Problem) and problem.exception is not None:
-        return problem.exception, "cause"
-    return origin(exc)
+    return problem.exception if isinstance(problem, Problem) else None
+
+
+def without_cause(exc: BaseException) -> None:
+    """Take the cause from a guard's `ToolFailure` that has what it was raised for as that: a host would log it."""
+    cause = raised_of(exc)
+    if cause is not None and CAUSE(exc) is cause:
+        exc.__cause__ = None
+
+
+def id_elsewhere(exc: BaseException) -> str | None:
+    """Return the request id under which a guard raised a `ToolFailure`; None for any other exception."""
+    failure = look(getattr, None, exc, "failure", None) if issubclass(type(exc), ToolFailure) else None
+    return failure.request_id if isinstance(failure, Failure) else None
+
+
+def described_elsewhere(exc: BaseException) -> object:
+    """Return what a `ToolFailure` was raised for in the process that it comes from, as the log describes that."""
+    return look(getattr, None, exc, "_described", None) if issubclass(type(exc), ToolFailure) else None

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from iserror.errors.problem import ProtocolProblem
+from iserror.errors.toolfailure import raised_of, without_cause
 from iserror.hosts import guard_of
 from iserror.layers.call import Call, Request, current, current_call
 from iserror.layers.cancel import must_pass
@@ -140,6 +141,7 @@ def hook_dispatch(
             result = await dispatch(name, arguments, *args, **kwargs)
             failed = quiet(result)
         except BaseException as exc:
+            without_cause(exc)
             if call is not None:
                 call.progress.escapes(exc)
                 if unknown(exc) and name == call.tool:
@@ -152,10 +154,14 @@ def hook_dispatch(
             call.progress.escapes(failed)
         if failed is None:
             return result
+        cause = raised_of(failed)
+        if cause is not None:
+            # Middleware that asks what a failure is of (to repeat it) looks at its cause, as on the bare host.
+            failed.__cause__ = cause
         try:
             raise failed
         finally:
-            del failed, result
+            del failed, result, cause
 
     server.call_tool = call_tool
 

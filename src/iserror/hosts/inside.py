@@ -94,8 +94,10 @@ def tools_held_by(server: Any) -> Iterator[tuple[Any, list[Any]]]:
             providers += getattr(provider, "providers", ())
             providers += [inner] if (inner := getattr(provider, "_inner", None)) is not None else []
             waiting += [mounted] if (mounted := getattr(provider, "server", None)) is not None else []
-            held = getattr(provider, "_components", {})
-            tools += [item for item in held.values() if hasattr(item, "parameters") and hasattr(item, TOOL_RUN)]
+            for name in ("_components", "_tools"):  # the second of an OpenAPI document's provider
+                held = getattr(provider, name, {})
+                found = held.values() if isinstance(held, Mapping) else ()
+                tools += [item for item in found if hasattr(item, "parameters") and hasattr(item, TOOL_RUN)]
         yield here, tools
 
 

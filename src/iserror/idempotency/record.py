@@ -47,8 +47,15 @@ def read(stored: bytes) -> dict[str, Any]:
 
 def of_failure(failure: Failure, problem: Problem) -> dict[str, Any]:
     """Return what is kept of a failure that may have had an effect."""
+    upstream = problem.upstream.to_wire() if problem.upstream is not None else None
     meta = look(lambda: json.loads(json.dumps(redacted_meta(problem.meta))), None)
-    return {"failure": failure.to_wire(), "mapped": problem.mapped, "words": failure.words, "meta": meta}
+    return {
+        "failure": failure.to_wire(),
+        "mapped": problem.mapped,
+        "words": failure.words,
+        "meta": meta,
+        "upstream": upstream,
+    }
 
 
 def problem_in(record: Mapping[str, Any]) -> Problem | None:
@@ -70,6 +77,7 @@ def problem_in(record: Mapping[str, Any]) -> Problem | None:
             details={k: Safe(v) if isinstance(v, str) else v for k, v in (envelope.details or {}).items()},
             mapped=record.get("mapped") is True,
             meta=record.get("meta"),
+            upstream=Failure.from_wire(record.get("upstream")),
             first_request_id=first,
         )
     if record.get("kind") == "lost":

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -60,6 +61,10 @@ class Call:
     """How many lines of the log belong to it. The log counts."""
     ended: bool = False
     """Whether the last of them is written."""
+    over: bool = False
+    """Whether it has ended, hooks included."""
+    orphaned: bool = False
+    """Whether it runs in a task that another call started and did not wait for."""
     _hashed: tuple[str | None] | None = None
     protocol_below: BaseException | None = None
     """The protocol error that ended a call nested in this one."""
@@ -81,6 +86,18 @@ class Call:
             self.started = parent.started
             self.request_id = parent.request_id
             self.trace_id = parent.trace_id
+
+    def ends(self) -> None:
+        """Note that nothing more of the call's runs, hooks included."""
+        self.over = True
+
+    def outlives(self) -> None:
+        """Note that it runs in a task that another call started and did not wait for."""
+        self.orphaned = True
+
+    def waited(self, seconds: float) -> None:
+        """Take time out of what the call took."""
+        self.started += int(seconds * 1e9)
 
     @property
     def root(self) -> Call:
@@ -111,6 +128,11 @@ class Call:
         """
         return problem.exception is self.protocol_below and self.effect == "write"
 
+    def ends_with(self, problem: ProtocolProblem) -> None:
+        """Note the protocol error that ends this call, for the one that it is nested in."""
+        if self.parent is not None:
+            self.parent.protocol_below = problem.exception
+
     def failed_with(self, exc: BaseException) -> bool:
         """Return True for the `ToolFailure` that says what this call failed with."""
         problem = self.progress.problem
@@ -130,11 +152,60 @@ def current_call() -> Call | None:
     return None if call is None or call.progress.closed else call
 
 
+def still_open(call: Call) -> Call | None:
+    """Return the innermost of a call and those that it is nested in that has not ended."""
+    found: Call | None = call
+    while found is not None and found.progress.closed:
+        found = found.parent
+    return found
+
+
+_NONE: Final = Call(cast(Settings, None), "")
+"""What is current where no call shall be: a worker that is started there fails for the call that waits for it."""
+_NONE.ends()
+_NONE.progress.closes()
+
+
+@contextmanager
+def in_call(call: Call | None) -> Iterator[None]:
+    """Run a block in a call that was captured elsewhere, or in none.
+
+    A task keeps the call that started it, also while it works for others. A worker that serves several calls takes each
+    call with its job: `current_call()` where the job is made, `with in_call(call):` around the work. Start the worker
+    itself under `with in_call(None):`, so that it keeps none.
+
+    Args:
+        call: What `current_call()` returned; None, or a call that has ended, for no call. It can't be sent to another
+            process.
+    """
+    before, inside = current.get(), None if call is None else still_open(call)
+    hidden = dict.fromkeys(owner.bound_here(before), ...) if before is not None else {}
+    token = current.set(inside if inside is not None else _NONE)
+    bound = owner.bind({**hidden, **(owner.ids_of(inside.root) if inside is not None else {})})
+    try:
+        yield
+    finally:
+        try:
+            current.reset(token)
+            for each in bound:
+                each.var.reset(each)
+        except ValueError:  # a generator around it may be closed in another context
+            pass
+
+
 def _after_fork() -> None:
-    """Keep the lines of a forked child apart: its parent doesn't count them."""
+    """Leave the call in a forked child. What goes on in its functions there has ids that the child draws."""
     call = current.get()
-    if call is not None:
-        call.root.ended = True
+    if call is None:
+        return
+    owner.unbind(call)
+    current.set(None)
+    own_id = new_request_id()
+    inner: Call | None = call
+    while inner is not None:
+        inner.request_id, inner.lines, inner.ended, inner.kept = own_id, 0, False, None
+        inner.progress.closes()
+        inner = inner.parent
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork

@@ -20,7 +20,6 @@ import anyio
 from pydantic.fields import FieldInfo
 
 from iserror.errors.problem import Problem, crash, invalid_arguments
-from iserror.errors.resolve import resolve
 from iserror.errors.returned import stated_problem
 from iserror.idempotency import loop, record, scope
 from iserror.idempotency.settings import Idempotency
@@ -29,7 +28,8 @@ from iserror.layers.call import Call, current
 from iserror.layers.cancel import must_pass
 from iserror.layers.lifecycle import fail, failure_of
 from iserror.layers.report import log_replayed, protocol_outcome
-from iserror.layers.run import problem_in
+from iserror.layers.returned import checked
+from iserror.layers.run import meaning, problem_in
 from iserror.layers.ticket import Ticket, held
 from iserror.logs.sink import tell_once
 from iserror.redact.text import Safe
@@ -98,7 +98,7 @@ class _Layer:
             return self._repeat(ticket, found)
         with ticket:
             try:
-                result = await self.fn(*args, **kwargs)
+                result = checked(ticket.call, self.options, await self.fn(*args, **kwargs))
             except BaseException as exc:
                 ended = self._after(ticket, exc)  # outside of the shield, which hides whether this is cancelled
                 with anyio.CancelScope(shield=True), suppress(asyncio.CancelledError):
@@ -123,7 +123,7 @@ class _Layer:
             return self._repeat(ticket, found)
         with ticket:
             try:
-                result = self.fn(*args, **kwargs)
+                result = checked(ticket.call, self.options, self.fn(*args, **kwargs))
             except BaseException as exc:
                 self._tell(self._after(ticket, exc))
                 raise
@@ -238,7 +238,7 @@ class _Layer:
         converts = call.progress.body is self.options.key and call.settings.returned_errors == "convert"
         problem = problem_in(call, result) if converts else stated_problem(result)
         if problem is not None:
-            return self._failed(ticket, problem)
+            return self._failed(ticket, problem.unproven())
         return ticket.finish(record.of_result(self.kind, result))
 
     def _raised(self, ticket: Ticket, exc: BaseException) -> Coroutine[Any, Any, None]:
@@ -247,7 +247,7 @@ class _Layer:
             return ticket.finish({})
         found = call.progress.problem
         if not call.failed_with(exc):
-            found = resolve(exc, (*self.options.maps, *call.progress.maps), self.options.own_map)
+            found = meaning(call, self.options, exc)
         if isinstance(found, Problem):
             return self._failed(ticket, found)
         if found is None or (not found.untouched and protocol_outcome(call, found) != "not_applied"):

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar, Token
-from typing import Any
-
-from structlog.contextvars import bind_contextvars, reset_contextvars
-
 from iserror.errors.failure import Failure
 from iserror.errors.problem import Problem, crash, last_resort, say
 from iserror.errors.toolfailure import ToolFailure
 from iserror.layers.call import Call, current
 from iserror.layers.report import log_started, report_kept
-from iserror.redact.speech import MAX_TOOL_NAME, log_name, safe_name
+from iserror.logs.owner import bind, ids_of
+from iserror.redact.speech import safe_name
 from iserror.support.look import shield
-
-
-def _structlog_vars(*names: str) -> tuple[ContextVar[Any], ...]:
-    """Return structlog's own context variables of these names. To set one is what binding does, and fast."""
-    tokens = bind_contextvars(**dict.fromkeys(names))
-    reset_contextvars(**tokens)
-    return tuple(tokens[name].var for name in names)
-
-
-_REQUEST_ID, _TOOL, _TRACE_ID, _JSONRPC_ID = _structlog_vars("request_id", "tool", "trace_id", "jsonrpc_id")
 
 
 class Scope:
@@ -39,15 +25,7 @@ class Scope:
     def _enter(self) -> None:
         call = self.call
         self._current = current.set(call)
-        bound: tuple[Token[Any], ...] = ()
-        if call.parent is None:
-            tool = call.tool if call.tool.isidentifier() and len(call.tool) <= MAX_TOOL_NAME else log_name(call.tool)
-            bound = (_REQUEST_ID.set(call.request_id), _TOOL.set(tool))
-            if call.trace_id is not None:
-                bound += (_TRACE_ID.set(call.trace_id),)
-            if call.jsonrpc_id is not None:
-                bound += (_JSONRPC_ID.set(call.jsonrpc_id),)
-        self._bound = bound
+        self._bound = bind(ids_of(call)) if call.parent is None else ()
 
     def step_out(self) -> None:
         """Leave the call for a while, as a generator does between two items."""
@@ -69,6 +47,7 @@ class Scope:
         try:
             report_kept(call)
         finally:
+            call.ends()
             self.step_out()
         if call.parent is None and call.progress.problem is not None:
             call.progress.lets_go()

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from iserror.errors.problem import Problem, ProtocolProblem
 
 if TYPE_CHECKING:
+    import asyncio
+
     from iserror.errors.errormap import ErrorMap
     from iserror.errors.failure import Failure
     from iserror.layers.options import Options
@@ -45,7 +47,7 @@ class Progress:
     """Whether any body ran in this call, or anything of the author's that isn't known to read."""
     closed: bool = False
     """Whether the call has ended."""
-    served_by: object = None
+    served_by: asyncio.Task[object] | None = None
     """The task that serves it: asyncio doesn't say who cancels before Python 3.11."""
     keyed: bool = False
     """Whether an idempotency key is in use."""
@@ -74,7 +76,7 @@ class Progress:
 
     # --- the host ---
 
-    def served(self, task: object = None) -> None:
+    def served(self, task: asyncio.Task[object] | None = None) -> None:
         """Note that the host takes over the call."""
         self.awaiting = True
         self.served_by = task

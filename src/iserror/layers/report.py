@@ -5,19 +5,23 @@ Each function here writes a line, and none of them raises.
 
 from __future__ import annotations
 
+import atexit
+import math
+import os
+import threading
 import time
 from typing import Any, Final
 
 from iserror.errors.failure import Failure
 from iserror.errors.problem import Problem, ProtocolProblem
-from iserror.errors.toolfailure import came_from
+from iserror.errors.toolfailure import came_from, id_elsewhere
 from iserror.errors.verdict import judge
 from iserror.errors.vocabulary import BUILT_IN, Outcome
 from iserror.layers.call import Call
 from iserror.logs.emit import emit
 from iserror.logs.excinfo import described
 from iserror.logs.record import SCHEMA_VERSION
-from iserror.logs.redaction import log_text, redacted
+from iserror.logs.redaction import MAX_ARGUMENTS, log_text, redacted
 from iserror.logs.sink import tell_once
 from iserror.redact.speech import log_name
 from iserror.support.causes import MAX_CHAIN, leaves
@@ -48,11 +52,11 @@ def _report(call: Call, handled: str | None) -> None:
     problem, failure = call.progress.problem, call.progress.failure
     if not isinstance(problem, Problem) or failure is None:
         return
-    _drop_kept(call.root, problem)
+    other = _taken_over(call, problem)
     final = handled is None and call.parent is None
     if final:
         report_kept(call)
-    _log_failure(call, "tool_failed", problem, failure, final=final, handled=handled)
+    _log_failure(call, "tool_failed", problem, failure, final=final, handled=handled, child_request_id=other)
     if not handled:
         mark_span(failure.code, call.request_id)
 
@@ -63,8 +67,8 @@ def report_item(call: Call, problem: Problem, failure: Failure, item_id: object)
 
 
 def _report_item(call: Call, problem: Problem, failure: Failure, item_id: object) -> None:
-    _drop_kept(call.root, problem)
-    _log_failure(call, "item_failed", problem, failure, item=log_text(look(str, "", item_id)))
+    item, other = log_text(look(str, "", item_id)), _taken_over(call, problem)
+    _log_failure(call, "item_failed", problem, failure, item=item, child_request_id=other)
 
 
 def _log_failure(
@@ -160,36 +164,109 @@ def _hide_arguments(line: dict[str, Any], failure: Failure) -> None:
 # --- nested calls --------------------------------------------------------------------------------------------
 
 
+ORPHANED: Final = 5.0
+"""Seconds that the failure of a task without a call waits for a call that fails with it."""
+
+MAX_ORPHANS: Final = 100
+"""The most failures that wait so. Others are reported at once."""
+
+
 def report_or_keep(call: Call) -> None:
     """Report a failed call, or leave that to the call that it is nested in, which may fail with it."""
     root = call.root
     # A task that outlives the call in which it was started has no call above it that would report.
-    if root is call or root.progress.closed:
+    if root.orphaned:
+        orphans.keep(call)
+    elif root is call or root.progress.closed:
         report(call)
     elif isinstance(call.progress.problem, Problem):
+        key = id(call.progress.problem.exception)
         root.kept = root.kept or {}
-        root.kept[id(call.progress.problem.exception)] = call
+        root.kept[key] = call
+        _keepers[key] = root
+
+
+_keepers: Final[dict[int, Call]] = {}
+"""The calls that keep failures, by the ids of their exceptions: a worker may pass one on to another call."""
 
 
 def report_kept(call: Call) -> None:
     """Report the failures of nested calls that the call went on without."""
     if call.kept:
         kept, call.kept = call.kept, None
+        for key in kept:
+            _keepers.pop(key, None)
         for nested in kept.values():
             report(nested, handled="recovered")
 
 
-def _drop_kept(root: Call, problem: Problem) -> None:
-    """Drop the nested failures that a failure came from: they are not reported again."""
-    if not root.kept or problem.exception is None:
-        return
-    for leaf in leaves(problem.exception):
+def _taken_over(call: Call, problem: Problem) -> str | None:
+    """Drop the failures that a failure came from: they are not reported again.
+
+    Returns:
+        The id under which one of them failed in another call, if any: in a child process, or in a task that outlived
+        the call that started it.
+    """
+    other: str | None = None
+    for leaf in leaves(problem.exception) if problem.exception is not None else ():
         link: BaseException | None = leaf
         for _ in range(MAX_CHAIN):
             if link is None:
                 break
-            root.kept.pop(id(link), None)
+            keeper = _keepers.pop(id(link), None)
+            failed = orphans.take(link) if keeper is None or not keeper.kept else keeper.kept.pop(id(link), None)
+            said = failed.request_id if failed is not None else id_elsewhere(link)
+            other = other or (said if said != call.request_id else None)
             link = came_from(link)[0]
+    return other
+
+
+class _Orphans:
+    """Failures of guarded functions in tasks that outlived the call that started them.
+
+    A worker hands its failures to the call that waits for them, which reports them. If no call does so soon, none
+    waits: then each is reported under its own id.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: dict[int, tuple[float, Call, Problem, Failure]] = {}
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.waiting.clear)  # the parent reports them
+        atexit.register(self.report_all)
+
+    def keep(self, call: Call) -> None:
+        """Report a failed call later, unless another call takes it over."""
+        problem, failure = call.progress.problem, call.progress.failure
+        if isinstance(problem, Problem) and failure is not None and len(self.waiting) < MAX_ORPHANS:
+            self.waiting[id(problem.exception)] = time.monotonic(), call, problem, failure
+            self._wake()
+        else:
+            report(call)
+
+    def take(self, exc: BaseException) -> Call | None:
+        """Return the failed call of an exception, which another call reports."""
+        found = self.waiting.pop(id(exc), None)
+        return None if found is None else found[1]
+
+    def _wake(self) -> None:
+        timer = threading.Timer(ORPHANED, self._report_old)
+        timer.daemon = True
+        look(timer.start, None)  # no more threads, or the interpreter is going down: then `atexit`
+
+    def _report_old(self) -> None:
+        self.report_all(time.monotonic() - ORPHANED)
+
+    def report_all(self, since: float = math.inf) -> None:
+        """Report what has waited since a time or longer."""
+        for key, (begun, call, problem, failure) in list(self.waiting.items()):
+            if begun <= since and self.waiting.pop(key, None) is not None:
+                call.waited(time.monotonic() - begun)  # it did not take longer for that
+                call.progress.fails(problem, failure)
+                report(call)
+                call.progress.lets_go()
+
+
+orphans: Final = _Orphans()
 
 
 # --- calls that did not fail ---------------------------------------------------------------------------------
@@ -219,6 +296,11 @@ def log_returned_error(call: Call) -> None:
     shield(lambda: emit("warning", "error_returned", _line(call), call), None)
 
 
+def log_surrogates(call: Call) -> None:
+    """Log that a success held texts that no encoding has: U+FFFD stands in their place."""
+    shield(lambda: emit("warning", "surrogates_replaced", _line(call), call), None)
+
+
 def log_replayed(call: Call, first_request_id: str) -> None:
     """Log that a call ran nothing and got the result of an earlier one with its idempotency key."""
     shield(lambda: emit("info", "idempotent_replay", _line(call, first_request_id=first_request_id), call), None)
@@ -244,7 +326,7 @@ def _line(call: Call, exc: BaseException | None = None, **more: Any) -> dict[str
         "fingerprint": call.fingerprint,
     }
     if call.settings.log_arguments and request.arguments is not None and "item" not in more:  # not once per item
-        line["arguments"] = redacted(dict(request.arguments))
+        line["arguments"] = redacted(request.arguments, MAX_ARGUMENTS)
     line.update(more)
     if exc is not None:
         line["exception"] = described(exc)

@@ -14,12 +14,14 @@ from iserror.errors.problem import Problem, ProtocolProblem, crash
 from iserror.errors.resolve import resolve
 from iserror.errors.returned import stated_problem, text_of_value
 from iserror.errors.sessions import side_of
-from iserror.layers.call import Call, current
+from iserror.layers.call import Call, current, still_open
 from iserror.layers.cancel import may_pass, must_pass
 from iserror.layers.lifecycle import Scope, fail
 from iserror.layers.options import Options
 from iserror.layers.protocol import protocol_exception
 from iserror.layers.report import log_cancelled, log_finished, log_returned_error, report_or_keep
+from iserror.layers.returned import checked
+from iserror.logs.owner import unbind
 from iserror.logs.sink import tell_once
 from iserror.support.look import look, shield
 
@@ -44,15 +46,21 @@ class Run:
             name: The name of its tool, if it gets its own call.
         """
         outer, settings = current.get(), options.settings
+        orphaned = False
         if outer is not None:
             if outer.progress.closed:
-                outer = None
+                orphaned = outer.root.over
+                if orphaned:
+                    unbind(outer)
+                outer = still_open(outer)
             elif outer.progress.body is options.key:
                 outer.progress.body_begins(options if settings is not None else None)
                 return cls(outer, options, None)
         if settings is None:
             return None
         call = Call(settings, name, outer)
+        if orphaned:
+            call.outlives()
         call.progress.stands_alone(options)
         if outer is not None:
             outer.progress.touches()
@@ -86,6 +94,7 @@ class Run:
             log_finished(call)
             return result
         call.progress.body_returns()
+        result = checked(call, self.options, result)
         problem = shield(problem_in, None, call, result)
         if problem is not None:
             raise fail(call, problem)
@@ -110,15 +119,12 @@ class Run:
             if alone:
                 report_or_keep(call)
             return exc
-        problem = resolve(exc, (*self.options.maps, *call.progress.maps), self.options.own_map)
+        problem = meaning(call, self.options, exc)
         if isinstance(problem, ProtocolProblem) and call.forbids(problem):
             problem = crash(exc)
         if isinstance(problem, Problem):
-            if self.options.asks_first and side_of(exc) == "client":
-                problem = replace(problem, outcome="not_applied", basis="stated")
             return self.stopped(problem)
-        if call.parent is not None:
-            call.parent.protocol_below = problem.exception
+        call.ends_with(problem)
         if not alone:
             call.progress.errs(problem)
         elif call.parent is None:
@@ -131,6 +137,14 @@ class Run:
         if self.scope is not None:
             report_or_keep(self.call)
         return failed
+
+
+def meaning(call: Call, options: Options, exc: BaseException) -> Problem | ProtocolProblem:
+    """Return what an exception means that left a guarded function."""
+    problem = resolve(exc, (*options.maps, *call.progress.maps), options.own_map)
+    if options.asks_first and isinstance(problem, Problem) and side_of(exc) == "client":
+        return replace(problem, outcome="not_applied", basis="stated")
+    return problem
 
 
 def problem_in(call: Call, result: Any) -> Problem | None:

@@ -21,12 +21,12 @@ from iserror.errors.resolve import resolve
 from iserror.errors.returned import stated_problem
 from iserror.errors.toolfailure import ToolFailure
 from iserror.layers.call import Call, current
-from iserror.layers.cancel import may_pass, must_pass
+from iserror.layers.cancel import PENDING, cancelled_by_scope, endure, may_pass, must_pass
 from iserror.layers.lifecycle import Scope, fail
 from iserror.layers.report import log_finished, report, report_or_keep
 from iserror.layers.toolhost import Layer
 from iserror.support.look import shield
-from iserror.support.sdk import raised_below, raised_by_sdk
+from iserror.support.sdk import is_proxied, raised_below, raised_by_sdk
 
 _BAD_OUTPUT: Final = (ValidationError, PydanticSerializationError)
 _CONVERSION: Final = "convert_result"
@@ -53,6 +53,11 @@ async def guarded_run(layer: Layer, arguments: Mapping[str, Any], run: Callable[
             call.progress.tool_begins(layer, arguments)
             try:
                 result = await run()
+                if not call.progress.entered:
+                    call.progress.touches()  # a class of the user's ran something else than the function
+                task = call.progress.served_by
+                if task is not None and getattr(task, PENDING, False) and not cancelled_by_scope():
+                    await endure(task)  # the tool asked to cancel its own task, and succeeded
                 problem = shield(_problem_in, None, layer, result)
                 if problem is None:
                     if scope is not None:
@@ -97,20 +102,23 @@ def _is_the_call(call: Call, name: str) -> bool:
 
 
 def _refuse_again(call: Call, name: str, arguments: Mapping[str, Any]) -> BaseException | None:
-    """Return what a middleware gets that runs a failed tool again: the same failure, unless a retry is sensible."""
+    """Return what a middleware gets that runs a failed tool again: of a declared write, the same failure.
+
+    Unless a repeat is safe, or the arguments are others. A tool that isn't declared to write runs as on the bare host.
+    """
     progress = call.progress
     problem, failure = progress.problem, progress.failure
-    if problem is not None and not progress.running and progress.target != name:
+    if problem is None:
+        return None
+    if not progress.running and progress.target != name:
         report(call, handled="recovered")  # the failure of another tool that ran before
         progress.recovers()
         return None
-    if isinstance(problem, ProtocolProblem):
-        return problem.exception
-    if problem is None or failure is None:
-        return None
-    changed = failure.advice == "change the call first" and arguments != progress.arguments
-    if not failure.retryable and not changed:
-        return ToolFailure.raised_for(failure, problem)
+    if call.effect == "write" and arguments == progress.arguments:
+        if isinstance(problem, ProtocolProblem):
+            return problem.exception
+        if failure is not None and not failure.retryable:
+            return ToolFailure.raised_for(failure, problem)
     report(call, handled="retried")
     progress.recovers()
     return None
@@ -120,7 +128,8 @@ def _problem_in(layer: Layer, result: Any) -> Problem | None:
     """Return what is wrong with a result: it states an error itself, or doesn't fit the output schema."""
     problem = stated_problem(result)
     if problem is not None:
-        return problem
+        # A proxy does no more than to ask the other server; a class of the user's may.
+        return problem if is_proxied(layer.tool) else problem.unproven()
     bad = layer.host.check_output(layer.tool, result)
     return invalid_output(bad) if bad is not None else None
 
@@ -138,6 +147,11 @@ def _meaning(call: Call, layer: Layer, exc: BaseException) -> Problem | BaseExce
     host, progress = layer.host, call.progress
     if call.failed_with(exc) or must_pass(exc):
         return exc
+    if not progress.entered:
+        refused = host.argument_error(exc)
+        if refused is not None and not raised_below(exc, _CONVERSION):
+            return invalid_arguments(reasons_of(refused, layer.tool, progress.arguments), refused)
+        progress.touches()  # a dependency, or what a class of the user's runs instead of the function
     seconds = host.time_limit(exc, layer.tool)
     if seconds is not None:
         return timeout(exc, seconds)
@@ -146,17 +160,11 @@ def _meaning(call: Call, layer: Layer, exc: BaseException) -> Problem | BaseExce
     bad_output = issubclass(type(exc), _BAD_OUTPUT) and (progress.finished or converting)
     if bad_output or (converting and raised_by_sdk(exc)):
         return invalid_output(exc)
-    if not progress.entered:
-        refused = host.argument_error(exc)
-        if refused is not None:
-            return invalid_arguments(reasons_of(refused, layer.tool, progress.arguments), refused)
-        progress.touches()  # a dependency of the tool failed, or ran before what failed
     problem = resolve(exc, progress.maps)
     if isinstance(problem, ProtocolProblem) and call.forbids(problem):
         return crash(exc)
     if isinstance(problem, ProtocolProblem):
-        if call.parent is not None:
-            call.parent.protocol_below = problem.exception
+        call.ends_with(problem)
         progress.errs(problem)
         return problem.exception
     if progress.finished and (problem.is_crash or (not problem.mapped and raised_by_sdk(exc))):

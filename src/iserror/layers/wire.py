@@ -22,10 +22,19 @@ from iserror.errors.problem import Problem, ProtocolProblem, crash
 from iserror.errors.resolve import resolve
 from iserror.errors.returned import problem_of_result, redacted_meta
 from iserror.layers.call import Call
-from iserror.layers.cancel import cancelled_by_scope, may_pass, must_pass, task_now
+from iserror.layers.cancel import (
+    cancellations,
+    cancelled_by_scope,
+    ends_request,
+    may_pass,
+    stay,
+    task_now,
+    was_asked_to_end,
+)
 from iserror.layers.lifecycle import Scope, fail
 from iserror.layers.protocol import report_wire_error, wire_error
 from iserror.layers.report import log_cancelled, log_finished, report
+from iserror.layers.returned import sendable
 from iserror.layers.toolhost import WireHost
 from iserror.logs.chain import State
 from iserror.logs.configure import reinstall
@@ -67,7 +76,9 @@ async def serve(host: WireHost, call: Call, invoke: Callable[[], Awaitable[R]]) 
         shield(reinstall, None)
     result: Any = None
     ended: BaseException | None = None
-    call.progress.served(task_now())
+    task = task_now()
+    before = cancellations(task)
+    call.progress.served(task)
     scope = Scope(call)
     try:
         try:
@@ -78,6 +89,8 @@ async def serve(host: WireHost, call: Call, invoke: Callable[[], Awaitable[R]]) 
                 await anyio.lowlevel.checkpoint()
         except BaseException as exc:
             ended = exc
+        if was_asked_to_end(task, before):
+            await stay(task, before)
         answer = shield(_answer, _FAULT, host, call, result, ended)
         if answer is _FAULT:
             answer = _answer_of_fault(host, call, result, ended)
@@ -94,18 +107,21 @@ async def serve(host: WireHost, call: Call, invoke: Callable[[], Awaitable[R]]) 
 
 def _answer(host: WireHost, call: Call, result: Any, ended: BaseException | None) -> Any:
     """Return what the host sends, or the exception to raise."""
-    if ended is not None and must_pass(ended):
+    if ended is not None and ends_request(ended):
         report(call, handled="cancelled")
         log_cancelled(call)
         return ended
     error = host.error_in(result) if ended is None else None
+    unsendable = None
     if ended is None and error is None:
+        result, unsendable = shield(sendable, (result, None), call, result)
+    if ended is None and error is None and unsendable is None:
         if call.progress.problem is not None:
             # A middleware answered instead. The client has a result; the operator has the line.
             report(call, handled="recovered")
         log_finished(call)
         return shield(host.led, result, result, lambda structured, text: _lead(call, structured, text))
-    problem = call.progress.problem or _outside_the_tool(host, call, error, ended)
+    problem = unsendable or call.progress.problem or _outside_the_tool(host, call, error, ended)
     if problem is None:
         return ended if ended is not None else result
     return _failure(host, call, settle(call, problem))
@@ -118,7 +134,7 @@ def _answer_of_fault(host: WireHost, call: Call, result: Any, ended: BaseExcepti
     is a crash.
     """
     progress = call.progress
-    if ended is not None and may_pass(ended):
+    if ended is not None and may_pass(ended, ends_request):
         return ended
     if ended is None and progress.finished and progress.problem is None and progress.escaped is None:
         return result
@@ -194,7 +210,8 @@ def _outside_the_tool(
     progress = call.progress
     exc = progress.missing or progress.escaped or ended
     if exc is None:
-        return problem_of_result(*(error or ([], None)))
+        stated = problem_of_result(*(error or ([], None)))
+        return stated.unproven() if progress.touched else stated
     if host.is_unknown_tool(exc):
         return _unknown_tool(call, exc)
     if progress.escaped is None and (validated_by_host(exc) or (protocol_error_data(exc) and raised_by_sdk(exc))):

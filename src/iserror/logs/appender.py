@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,61 @@ _RETRY: Final = 8
 """A file that can't be rotated grows by another eighth before the next attempt."""
 
 # A named pipe without a reader is refused, not waited for.
-_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+_FLAGS: Final = (
+    os.O_WRONLY
+    | os.O_APPEND
+    | os.O_CREAT
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_NOFOLLOW", 0)
+)
+
+
+def open_private(path: Path) -> int:
+    """Open a file to append to that no other user can read, and that no other user chose; create it if it is missing.
+
+    Raises:
+        OSError: If the file can't be opened, is a link, or belongs to another user. Its text says which.
+    """
+    _check_folder(path.parent)
+    if os.path.islink(path):  # also for systems without O_NOFOLLOW
+        raise _is_link(path)
+    try:
+        return os.open(path, _FLAGS | os.O_EXCL, 0o600)
+    except FileExistsError:
+        pass
+    try:
+        fd = os.open(path, _FLAGS, 0o600)
+    except OSError as exc:
+        if exc.errno in (errno.ELOOP, errno.EMLINK):  # it has become one since
+            raise _is_link(path) from None
+        raise
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISCHR(found.st_mode) and _is_foreign(found):
+            raise PermissionError(errno.EPERM, f"{path.name} belongs to another user: remove it or choose another path")
+        if stat.S_ISREG(found.st_mode) and found.st_mode & 0o077 and hasattr(os, "fchmod"):
+            with suppress(OSError):  # a file system without modes
+                os.fchmod(fd, 0o600)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _is_link(path: Path) -> OSError:
+    return OSError(errno.ELOOP, f"{path.name} is a symbolic link: remove it or name the file that it leads to")
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise `PermissionError` if a folder is a link that another user made."""
+    found = os.lstat(folder)
+    if stat.S_ISLNK(found.st_mode) and found.st_uid != 0 and _is_foreign(found):
+        raise PermissionError(errno.EPERM, f"the folder {folder.name} is a link that belongs to another user")
+
+
+def _is_foreign(found: os.stat_result) -> bool:
+    return found.st_uid != getattr(os, "geteuid", lambda: found.st_uid)()
 
 
 class Appender:
@@ -90,30 +145,30 @@ class Appender:
     def _is_open(self, fd: int) -> bool:
         """Return True if the descriptor is still the file's: a program may close all, and open others."""
         try:
-            stat = os.fstat(fd)
+            found = os.fstat(fd)
         except OSError:
             return False
-        return (stat.st_dev, stat.st_ino) == self._identity
+        return (found.st_dev, found.st_ino) == self._identity
 
     def _is_in_place(self) -> bool:
         """Return True if the file is this process's and still has its name."""
         if self._pid != os.getpid():
             return False
         try:
-            stat = os.stat(self._path)
+            found = os.stat(self._path)
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:  # a permission was taken: the open file still takes lines
             return True
-        return (stat.st_dev, stat.st_ino) == self._identity
+        return (found.st_dev, found.st_ino) == self._identity
 
     def _open(self, time: str) -> None:
         self._pid = os.getpid()
         path = self._path_at(time)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.fd = os.open(path, _FLAGS if self._limit is None else _FLAGS | getattr(os, "O_NOFOLLOW", 0), 0o600)
-        stat = os.fstat(self.fd)
-        self._path, self._identity, self._size = path, (stat.st_dev, stat.st_ino), stat.st_size
+        self.fd = open_private(path)
+        found = os.fstat(self.fd)
+        self._path, self._identity, self._size = path, (found.st_dev, found.st_ino), found.st_size
         self._first, self._limit, self._torn = time, self._max_bytes, False
 
     def _rotate(self) -> None:

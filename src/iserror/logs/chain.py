@@ -16,11 +16,10 @@ from typing import Any, Final
 from structlog.contextvars import get_contextvars
 
 from iserror.logs.excinfo import described
-from iserror.logs.owner import Owner, current
+from iserror.logs.owner import Owner, ids_of, running
 from iserror.logs.redaction import log_text, long_log_text, redacted
 from iserror.logs.sink import FileSink, StderrSink, now, stamped
 from iserror.redact import cut_short
-from iserror.redact.speech import log_name
 from iserror.support.look import look, shield
 
 EventDict = dict[str, Any]
@@ -90,6 +89,7 @@ def _is_simple(value: object) -> bool:
 
 def prepared(level: str, event: Mapping[str, Any], exc_info: object = None) -> EventDict:
     """Return the line of another logger for the log: under the ids of the call, redacted, exceptions as data."""
+    ids = call_ids()  # first: it drops what a call that is over has bound
     given: Mapping[Any, Any] = look(lambda: dict(event), {})
     fields = {_key(key): value for key, value in {**get_contextvars(), **given}.items()}
     text = fields.pop("event", "")
@@ -97,7 +97,6 @@ def prepared(level: str, event: Mapping[str, Any], exc_info: object = None) -> E
     if exc is None:
         exc = look(_exception, None, exc_info)
     exception, stack = fields.pop("exception", None), fields.pop("stack", None)
-    ids = call_ids()
     for key in (*ids, "schema_version"):
         # A field of the caller's may be called `request_id` too: the operator finds both.
         other, own = fields.pop(key, None), ids.get(key)
@@ -122,17 +121,8 @@ def prepared(level: str, event: Mapping[str, Any], exc_info: object = None) -> E
 
 def call_ids() -> EventDict:
     """Return the ids of the call that runs here, whatever its tool bound over them."""
-    running = current.get()
-    if running is None:
-        return {}
-    root = running.root
-    ids = {
-        "request_id": root.request_id,
-        "trace_id": root.trace_id,
-        "tool": log_name(root.tool),
-        "jsonrpc_id": root.jsonrpc_id,
-    }
-    return {key: value for key, value in ids.items() if value is not None}
+    owner = running()
+    return {} if owner is None else dict(ids_of(owner.root))
 
 
 UNSEEN: Final = "(a value that cannot be shown)"

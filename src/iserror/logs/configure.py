@@ -22,6 +22,7 @@ from iserror.redact.rule import Profile
 from iserror.support.validate import check_choice
 
 MAX_BYTES: Final = 64 << 20
+_STDERR: Final = ("/dev/stderr", "/dev/fd/2", "/proc/self/fd/2")
 _LEVELS: Final = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
 
 
@@ -64,6 +65,8 @@ def configure_logging(
     if path is None:
         named = os.environ.get(LOG_VARIABLE) or None
         path, stderr = (None, True if stderr is None else stderr) if named == "stderr" else (named, stderr)
+    if path is not None and os.fspath(path) in _STDERR:
+        path, stderr = None, True  # these are links, and log files are not opened through links
     if stderr is None:
         stderr = path is None
     if path is None and not stderr:

@@ -6,7 +6,7 @@ import json
 import logging
 
 from iserror.logs.chain import EventDict, State, call_ids, to_json, write_line
-from iserror.logs.owner import Owner, current
+from iserror.logs.owner import Owner, running
 from iserror.logs.record import LEVELS, SCHEMA_VERSION
 from iserror.logs.sink import now, stamped
 from iserror.logs.structlog_bridge import configured_by_user, pass_to_user
@@ -51,7 +51,7 @@ def write_fault(fault: Fault) -> None:
         "error": fault.error,
         "places": list(fault.places),
     }
-    emit("error", "guard_error", fields, current.get())
+    emit("error", "guard_error", fields, running())
 
 
 faults.listener = write_fault

@@ -119,17 +119,23 @@ def _pack(path: Path, name: Name) -> None:
     final = path.with_name(str(name._replace(compressed=True)))
     temporary = final.with_name(f"{final.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
-        with path.open("rb") as source, open(temporary, "xb", opener=_private) as target:
+        with open(path, "rb", opener=_not_through_link) as source, open(temporary, "xb", opener=_private) as target:
             stat = os.fstat(source.fileno())
             compress(source, target)
             target.flush()
             os.fsync(target.fileno())
-        os.utime(temporary, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # it is as old as its lines
+        # It is as old as its lines.
+        times, follow = (stat.st_atime_ns, stat.st_mtime_ns), os.utime not in os.supports_follow_symlinks
+        os.utime(temporary, ns=times, follow_symlinks=follow)
         os.replace(temporary, final)
     except OSError:
         _delete(temporary)
         raise
     _delete(path)
+
+
+def _not_through_link(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
 
 
 def _private(path: str, flags: int) -> int:

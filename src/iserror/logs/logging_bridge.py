@@ -7,7 +7,7 @@ import logging
 from typing import Any, Final
 
 from iserror.logs.chain import UNMADE, EventDict, State, call_ids, prepared, write_line
-from iserror.logs.owner import current
+from iserror.logs.owner import running
 from iserror.logs.record import LEVELS, printable
 from iserror.support.look import look, shield
 from iserror.support.sdk import logged_by_host
@@ -50,7 +50,7 @@ class LogHandler(logging.Handler):
         line = shield(_prepared_record, None, level, record)
         if line is None:
             line = {"level": level, "event": UNMADE, "logger": printable(record.name), **shield(call_ids, {})}
-        write_line(line, current.get(), stderr=self.stderr)
+        write_line(line, running(), stderr=self.stderr)
 
 
 def _prepared_record(level: str, record: logging.LogRecord) -> EventDict:

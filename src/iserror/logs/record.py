@@ -130,6 +130,13 @@ def is_outside(time: str, since: str, until: str) -> bool:
     return bool((since and time < since) or (until and time > until))
 
 
+def is_own(record: Record, wanted: str) -> bool:
+    """Return True if the request id or trace id of a record is, or begins with, `wanted`."""
+    return any(
+        isinstance(found, str) and found.startswith(wanted) for found in map(record.get, ("request_id", "trace_id"))
+    )
+
+
 def printable(value: object) -> str:
     """Return any value as printable text on one line, with escapes for what could drive a terminal."""
     text = value if isinstance(value, str) else _repr(value)

@@ -16,7 +16,7 @@ from structlog.contextvars import merge_contextvars
 
 from iserror.logs import frames
 from iserror.logs.chain import UNMADE, EventDict, State, call_ids, prepared, write_line
-from iserror.logs.owner import current
+from iserror.logs.owner import current, running, unbind
 from iserror.logs.record import LEVELS
 from iserror.logs.render import format_chain
 from iserror.logs.sink import tell_once
@@ -33,7 +33,7 @@ class _SinkLogger:
     """What structlog calls with the prepared event; every level is the same to it."""
 
     def msg(self, event: EventDict) -> None:
-        shield(write_line, None, event, current.get())
+        shield(write_line, None, event, running())
 
     log = debug = info = warn = warning = err = error = fatal = critical = failure = exception = msg
 
@@ -84,15 +84,25 @@ def configured_by_user() -> bool:
 def copy_to_log(_logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Write the line to the log too, and pass it on as it is: a processor in the user's configuration."""
     if isinstance(event, Mapping):
+        shield(_drop_stale, None, event)
         shield(_write_copy, None, _level_of(method), event)
     else:
         tell_once("copy", "your structlog's lines are texts before its last processor, and cannot be copied to the log")
     return event
 
 
+def _drop_stale(event: MutableMapping[str, Any]) -> None:
+    """Take the ids of a call that is over out of an event: they were still bound when structlog merged them."""
+    owner = current.get()
+    if owner is not None and owner.root.over:
+        for key, value in unbind(owner).items():
+            if event.get(key) == value:
+                del event[key]
+
+
 def _write_copy(level: str, event: Mapping[str, Any]) -> None:
     if State.file is not None and LEVELS[level] >= State.level:
-        write_line(prepared(level, look(_own_fields, {}, event)), current.get(), stderr=False)
+        write_line(prepared(level, look(_own_fields, {}, event)), running(), stderr=False)
 
 
 def _own_fields(event: Mapping[str, Any]) -> EventDict:

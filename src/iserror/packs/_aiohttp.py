@@ -7,7 +7,7 @@ from typing import Any, Final
 from iserror.errors.pack import By, Pack
 from iserror.packs import codes
 from iserror.packs.http import by_status
-from iserror.packs.phase import frames, redirected
+from iserror.support.causes import frames
 
 _STATUS: Final = by_status("status", lambda exc: exc.headers)
 
@@ -86,5 +86,4 @@ aiohttp: Final = Pack(
         "aiohttp.client_exceptions.InvalidUrlClientError": codes.REQUEST_INVALID,
         "aiohttp.client_exceptions.NonHttpUrlClientError": codes.REQUEST_INVALID,
     },
-    done=redirected,
 )

@@ -72,7 +72,7 @@ _CODES: Final = {
     "Conflict": codes.UPSTREAM_CONFLICT,
     "TransactionConflict": codes.TRANSACTION_CONFLICT,
     # One with the same token is under way, and may be this one, sent before.
-    "TransactionInProgress": replace(codes.UPSTREAM_CONFLICT, outcome="unknown", retryable=True),
+    "TransactionInProgress": replace(codes.UPSTREAM_CONFLICT.unproven(), retryable=True),
     # DynamoDB names a reason for each item of it.
     "TransactionCanceled": codes.UPSTREAM_REJECTED,
     "TransactionCanceled ConditionalCheckFailed": codes.UPSTREAM_PRECONDITION_FAILED,
@@ -97,22 +97,6 @@ _CANCELLED: Final = (
 """What does not go away by itself counts before what does."""
 _ENDINGS: Final = ("NotFound", "AlreadyExists", "AccessDenied")
 """How services build names in the same way: `ResourceNotFoundException`, `InvalidInstanceID.NotFound`."""
-
-# botocore retries a request that got no answer, and the first attempt may have worked. If its success explains why the
-# retry was refused, the outcome is unknown.
-_REPEATED: Final = {
-    f"{key} after a repeat": replace(entry, outcome="unknown")
-    for entries in (_CODES, _STATUSES)
-    for key, entry in entries.items()
-    if entry.outcome == "not_applied" and key.endswith(("Failed", "Exists", "NotFound", "NoSuch", "404", "409", "412"))
-}
-
-
-def _code(exc: Any) -> str:
-    key = _known(exc)
-    again = f"{key} after a repeat"
-    # https://docs.aws.amazon.com/boto3/latest/guide/retries.html#validating-retry-attempts
-    return again if again in _REPEATED and exc.response.get("ResponseMetadata", {}).get("RetryAttempts") else key
 
 
 def _known(exc: Any) -> str:
@@ -168,7 +152,7 @@ botocore: Final = Pack(
         "https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html",
     ),
     rows={
-        f"{_B}ClientError": By("code", _code, {**_STATUSES, **_CODES, **_REPEATED}, codes.UPSTREAM_INVALID_RESPONSE),
+        f"{_B}ClientError": By("code", _known, {**_STATUSES, **_CODES}, codes.UPSTREAM_INVALID_RESPONSE),
         # In the midst of an answer that had begun.
         f"{_B}EventStreamError": codes.UPSTREAM_ERROR,
         f"{_B}EndpointConnectionError": codes.DEPENDENCY_UNAVAILABLE,

@@ -103,7 +103,7 @@ githubkit: Final = Pack(
                 "INSUFFICIENT_SCOPES": codes.UPSTREAM_PERMISSION_DENIED,
                 "UNPROCESSABLE": codes.UPSTREAM_REJECTED,
             },
-            replace(codes.UPSTREAM_REJECTED, outcome="unknown"),
+            codes.UPSTREAM_REJECTED.unproven(),
         ),
     },
 )

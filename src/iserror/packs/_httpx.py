@@ -8,7 +8,6 @@ from iserror.errors.entry import Entry
 from iserror.errors.pack import By, Pack
 from iserror.packs import codes
 from iserror.packs.http import by_status, unreached
-from iserror.packs.phase import redirected
 
 
 def _rows(library: str) -> dict[str, Entry | By]:
@@ -49,7 +48,6 @@ httpx: Final = Pack(
         "https://github.com/encode/httpcore/blob/1.0.9/httpcore/_async/connection.py",
     ),
     rows=_rows("httpx"),
-    done=redirected,
 )
 httpx2: Final = Pack(
     name="httpx2",
@@ -59,5 +57,4 @@ httpx2: Final = Pack(
     ),
     # The answer isn't a stream of server-sent events, or an event is too long.
     rows={**_rows("httpx2"), "httpx2.SSEError": codes.UPSTREAM_INVALID_RESPONSE},
-    done=redirected,
 )

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from iserror.errors.pack import By, Pack
 from iserror.packs import codes, sql
-from iserror.packs.phase import frames
+from iserror.support.causes import frames
 
 _APPENDIX: Final = "https://www.postgresql.org/docs/current/errcodes-appendix.html"
 

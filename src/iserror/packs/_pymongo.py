@@ -8,15 +8,13 @@ from typing import Any, Final
 from iserror.errors.pack import By, Pack
 from iserror.errors.template import Template
 from iserror.packs import codes, sql
-from iserror.packs.phase import frames
+from iserror.support.causes import frames
 
 # MongoDB rolls nothing back outside a transaction: what an operation on many documents did before it failed, stays.
-_PARTLY: Final = replace(codes.UPSTREAM_REJECTED, outcome="unknown", hint=codes.UPSTREAM_ERROR.hint)
+_PARTLY: Final = codes.UPSTREAM_REJECTED.unproven()
 _STOPPED: Final = replace(
-    codes.QUERY_TIMEOUT,
+    codes.QUERY_TIMEOUT.unproven(),
     message=Template(("The database stopped the operation: it took too long.",)),
-    hint=codes.UPSTREAM_ERROR.hint,
-    outcome="unknown",
 )
 _SOME: Final = replace(
     codes.UPSTREAM_REJECTED,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from iserror.errors.entry import Entry
 from iserror.errors.pack import By, Pack
 from iserror.packs import codes, sql
-from iserror.packs.phase import frames
+from iserror.support.causes import frames
 
 
 def _phase(exc: BaseException) -> str | None:
@@ -40,7 +39,7 @@ def _code(exc: Any) -> str | None:
 
 
 # Redis rolls nothing back: the other commands of a pipeline or transaction stay, and what a script did until it failed.
-_PARTLY: Final = replace(codes.UPSTREAM_REJECTED, outcome="unknown", hint=codes.UPSTREAM_ERROR.hint)
+_PARTLY: Final = codes.UPSTREAM_REJECTED.unproven()
 
 
 def _refused(entry: Entry) -> By:
@@ -74,7 +73,7 @@ def _rows(library: str, cluster: str) -> Mapping[str, Entry | By]:
         "WatchError": codes.TRANSACTION_CONFLICT,
         # It waited for a lock in vain; of the others, one that ran out may have let something else in between.
         "LockError": By("raised by", _acquiring, {"acquire": codes.LOCK_TIMEOUT}),
-        "LockNotOwnedError": replace(codes.UPSTREAM_CONFLICT, outcome="unknown"),
+        "LockNotOwnedError": codes.UPSTREAM_CONFLICT.unproven(),
         "ClusterDownError": _refused(sql.OVERLOADED),
         "MasterDownError": _refused(sql.OVERLOADED),
         "TryAgainError": _refused(sql.OVERLOADED),
@@ -97,7 +96,7 @@ def _rows(library: str, cluster: str) -> Mapping[str, Entry | By]:
                 "MISCONF": codes.READ_ONLY,
                 "NOREPLICAS": sql.OVERLOADED,
                 # In a script, this may be the last command.
-                "WRONGTYPE": replace(codes.QUERY_INVALID, outcome="unknown"),
+                "WRONGTYPE": codes.QUERY_INVALID.unproven(),
             },
             _PARTLY,
         ),

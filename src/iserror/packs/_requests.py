@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from iserror.errors.entry import Entry
 from iserror.errors.pack import By, Pack
+from iserror.errors.records import phase_of
 from iserror.packs import codes
 from iserror.packs.http import by_status, is_tls
-from iserror.packs.phase import phase_of, redirected
 
 # urllib3 retries a request that it sent only if the method is idempotent (Retry.DEFAULT_ALLOWED_METHODS). If the retry
 # fails to connect, nothing unsafe is left behind.
@@ -61,6 +61,10 @@ def _by_cause(otherwise: Entry, *causes: str) -> By:
 _SSL: Final = _by_cause(codes.CONNECTION_LOST, "TLS")
 _TIMEOUT: Final = _by_cause(codes.UPSTREAM_TIMEOUT, "connecting")
 _BROKEN: Final = _by_cause(codes.CONNECTION_LOST, "connecting", "RemoteDisconnected", "BadStatusLine", "LineTooLong")
+# The connection to the proxy and CONNECT; or the request itself, if the proxy passes it on as it is.
+_PROXY: Final = _by_cause(
+    codes.DEPENDENCY_UNAVAILABLE, "RemoteDisconnected", "BadStatusLine", "LineTooLong", "ReadTimeoutError"
+)
 # The tool's mistake, or an upstream's: it redirects to something that isn't an address.
 _ADDRESS: Final = By("phase", phase_of, {"redirected": codes.UPSTREAM_INVALID_RESPONSE}, codes.REQUEST_INVALID)
 
@@ -78,8 +82,7 @@ urllib3: Final = Pack(
         "urllib3.exceptions.ProtocolError": _BROKEN,
         # The handshake, or a connection that breaks later.
         "urllib3.exceptions.SSLError": _SSL,
-        # The connection to the proxy, and CONNECT, only.
-        "urllib3.exceptions.ProxyError": codes.DEPENDENCY_UNAVAILABLE,
+        "urllib3.exceptions.ProxyError": _PROXY,
         # A TLS handshake that stalls is one, too.
         "urllib3.exceptions.ReadTimeoutError": _TIMEOUT,
         "urllib3.exceptions.ConnectTimeoutError": codes.DEPENDENCY_UNAVAILABLE,
@@ -97,7 +100,6 @@ urllib3: Final = Pack(
         "urllib3.exceptions.ProxySchemeUnknown": codes.REQUEST_INVALID,
         "urllib3.exceptions.ProxySchemeUnsupported": codes.REQUEST_INVALID,
     },
-    done=redirected,
 )
 requests: Final = Pack(
     name="requests",
@@ -111,7 +113,7 @@ requests: Final = Pack(
         "requests.exceptions.ConnectionError": _by_cause(
             codes.CONNECTION_LOST, *_BROKEN.entries, "NewConnectionError", "ReadTimeoutError"
         ),
-        "requests.exceptions.ProxyError": codes.DEPENDENCY_UNAVAILABLE,
+        "requests.exceptions.ProxyError": _PROXY,
         "requests.exceptions.SSLError": _SSL,
         "requests.exceptions.ReadTimeout": _TIMEOUT,
         "requests.exceptions.ConnectTimeout": codes.DEPENDENCY_UNAVAILABLE,
@@ -136,5 +138,4 @@ requests: Final = Pack(
         "requests.exceptions.URLRequired": codes.REQUEST_INVALID,
         "requests.exceptions.HTTPError": by_status("response.status_code", lambda exc: exc.response.headers),
     },
-    done=redirected,
 )

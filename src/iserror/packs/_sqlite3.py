@@ -60,6 +60,6 @@ sqlite3: Final = Pack(
             codes.UPSTREAM_ERROR,
         ),
         # The tool's authorizer denied it. A damaged file, or one that isn't a database, has no entry.
-        "sqlite3.DatabaseError": _by_name({"SQLITE_AUTH": codes.PERMISSION_DENIED}, None),
+        "sqlite3.DatabaseError": _by_name({"SQLITE_AUTH": codes.SYSTEM_PERMISSION_DENIED}, None),
     },
 )

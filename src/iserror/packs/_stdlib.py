@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from iserror.errors.entry import Entry
 from iserror.errors.pack import By, Pack
+from iserror.errors.records import phase_of
 from iserror.errors.template import Template
 from iserror.packs import codes
 from iserror.packs.http import by_status, is_tls
-from iserror.packs.phase import phase_of, redirected
 
 _TIMEOUT: Final = replace(
     codes.UPSTREAM_TIMEOUT, message=Template(("Something that this tool waited for did not come in time.",))
@@ -28,11 +28,9 @@ _NO_TEXT: Final = replace(
     codes.UPSTREAM_INVALID_RESPONSE,
     message=Template(("Something that this tool had to read is not text in the encoding that it expects.",)),
 )
-_NO_TLS: Final = replace(
-    codes.TLS_FAILED, message=Template(("No secure connection to a service that this tool needs.",)), outcome="unknown"
-)
+_NO_TLS: Final = codes.TLS_FAILED.unproven()
 # A part of the data may be written.
-_FULL: Final = replace(codes.STORAGE_FULL, outcome="unknown")
+_FULL: Final = codes.STORAGE_FULL.unproven()
 _NO_MODULE: Final = replace(
     codes.FEATURE_UNAVAILABLE,
     message=Template(("This server lacks the Python module ", ("name",), ", which the tool needs.")),
@@ -41,7 +39,7 @@ _EXIT: Final = replace(
     codes.COMMAND_FAILED,
     message=Template(("A program that this tool runs failed (exit status ", ("returncode",), ").")),
 )
-_NO_MEMORY: Final = replace(codes.RESOURCES_EXHAUSTED, outcome="unknown")
+_NO_MEMORY: Final = codes.RESOURCES_EXHAUSTED.unproven()
 
 
 def _errno(exc: OSError) -> str | None:
@@ -90,7 +88,7 @@ stdlib: Final = Pack(
         "builtins.NotADirectoryError": By("errno", _errno, {"ENOTDIR": codes.NOT_FOUND}),
         "builtins.FileExistsError": By("errno", _errno, {"EEXIST": codes.ALREADY_EXISTS}),
         "builtins.PermissionError": By(
-            "errno", _errno, {"EACCES": codes.PERMISSION_DENIED, "EPERM": codes.PERMISSION_DENIED}
+            "errno", _errno, {"EACCES": codes.SYSTEM_PERMISSION_DENIED, "EPERM": codes.SYSTEM_PERMISSION_DENIED}
         ),
         # No server took the connection, so nothing was sent over it.
         "builtins.ConnectionRefusedError": codes.DEPENDENCY_UNAVAILABLE,
@@ -167,5 +165,4 @@ stdlib: Final = Pack(
             codes.CONNECTION_LOST,
         ),
     },
-    done=redirected,
 )

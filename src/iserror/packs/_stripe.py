@@ -46,6 +46,7 @@ _DECLINED: Final = {
     reason: replace(
         codes.PAYMENT_DECLINED,
         message=Template((f"The payment was declined ({reason}).",)),
+        claimless=Template((f"The payment was declined in the last attempt ({reason}).",)),
         retryable=reason in _AGAIN,
     )
     for reason in (*_REASONS, *_AGAIN)

@@ -1,8 +1,11 @@
 """The vocabulary of all packs: what a failure of something that a tool needs means to the tool's caller.
 
 `upstream` is whatever the tool talks to: a web API, a database, a broker, a cloud. A pack uses these entries unchanged,
-or with `replace` if the library knows a wait or an outcome. The outcome is about the one request that failed.
-Categories are gRPC's. docs/reference/packs.md has the table.
+or with `replace` if the library knows a wait, or as `Entry.unproven` has them if the outcome is unknown. The outcome is
+about the one request that failed. Categories are gRPC's. docs/reference/packs.md has the table.
+
+An entry of `not_applied` has two forms. If something shows that another request went out before, the outcome is
+unknown, and the message claims nothing that this request alone proves.
 """
 
 from __future__ import annotations
@@ -16,6 +19,9 @@ from iserror.errors.vocabulary import Category, Level, Outcome
 _TELL: Final = "Stop and tell the user: only the operator of this server can fix it."
 _LATER: Final = "Try again later; if it stays so, tell the user."
 _CHANGE: Final = "Change the call, or tell the user."
+_LOOK: Final = "Look at the present state before any further call."
+_ALWAYS: Final = (_TELL, _LOOK)
+"""Hints that are right whatever the outcome is."""
 
 
 def entry(
@@ -27,8 +33,23 @@ def entry(
     outcome: Outcome = "not_applied",
     retryable: bool = False,
     level: Level = "warning",
+    claimless: str | None = None,
+    unsure_hint: str | None = None,
 ) -> Entry:
-    """Build an entry of constant text. The message may show safe values with `{exc.attribute}`."""
+    """Build an entry of constant text. The message may show safe values with `{exc.attribute}`.
+
+    Args:
+        code: The code.
+        category: gRPC's code for it.
+        message: What was observed.
+        hint: What to do next.
+        outcome: Of the request.
+        retryable: Whether a repeat can help.
+        level: The log level.
+        claimless: The message where the outcome is unknown, if the other one says that nothing was done.
+        unsure_hint: The hint where the outcome is unknown; the other one if that is right in any case.
+    """
+    next_step = unsure_hint or (hint if hint in _ALWAYS else None)
     return Entry(
         code=code,
         category=category,
@@ -38,6 +59,8 @@ def entry(
         outcome=outcome,
         level=level,
         packed=True,
+        claimless=None if claimless is None else Template((claimless,)),
+        next_step=None if next_step is None else Template((next_step,)),
     )
 
 
@@ -49,6 +72,7 @@ DEPENDENCY_UNAVAILABLE: Final = entry(
     "A service that this tool needs could not be reached; nothing was sent to it.",
     _LATER,
     retryable=True,
+    claimless="A service that this tool needs could not be reached.",
 )
 DEPENDENCY_BUSY: Final = entry(
     "DEPENDENCY_BUSY",
@@ -56,6 +80,7 @@ DEPENDENCY_BUSY: Final = entry(
     "All connections to a service that this tool needs are in use; nothing was sent to it.",
     _LATER,
     retryable=True,
+    claimless="All connections to a service that this tool needs are in use.",
 )
 TLS_FAILED: Final = entry(
     "TLS_FAILED",
@@ -63,6 +88,7 @@ TLS_FAILED: Final = entry(
     "No secure connection to a service that this tool needs; nothing was sent to it.",
     _TELL,
     level="error",
+    claimless="No secure connection to a service that this tool needs.",
 )
 REQUEST_INVALID: Final = entry(
     "REQUEST_INVALID",
@@ -70,6 +96,7 @@ REQUEST_INVALID: Final = entry(
     "The tool made a request that cannot be sent.",
     _TELL,
     level="error",
+    claimless="The tool made a request that is not valid.",
 )
 
 # An entry whose request may have taken effect has no hint: the last line of the text advises, and a hint would be wrong
@@ -160,13 +187,13 @@ UPSTREAM_CONFLICT: Final = entry(
     "UPSTREAM_CONFLICT",
     "aborted",
     "A service that this tool needs refused the request: it conflicts with the present state.",
-    "Look at the present state before any further call.",
+    _LOOK,
 )
 UPSTREAM_PRECONDITION_FAILED: Final = entry(
     "UPSTREAM_PRECONDITION_FAILED",
     "failed_precondition",
     "A service that this tool needs refused the request: a condition of it does not hold.",
-    "Look at the present state before any further call.",
+    _LOOK,
 )
 UPSTREAM_REJECTED: Final = entry(
     "UPSTREAM_REJECTED",
@@ -179,6 +206,7 @@ PAYMENT_DECLINED: Final = entry(
     "failed_precondition",
     "The payment was declined.",
     "Tell the user, and ask for another way to pay.",
+    claimless="The payment was declined in the last attempt.",
 )
 UPSTREAM_UNIMPLEMENTED: Final = entry(
     "UPSTREAM_UNIMPLEMENTED",
@@ -190,7 +218,11 @@ UPSTREAM_UNIMPLEMENTED: Final = entry(
 # --- data: the statement was rolled back, or never ran -------------------------------------------------------
 
 ALREADY_EXISTS: Final = entry(
-    "ALREADY_EXISTS", "already_exists", "It exists already.", "Use the one that exists, or another name."
+    "ALREADY_EXISTS",
+    "already_exists",
+    "It exists already.",
+    "Use the one that exists, or another name.",
+    unsure_hint=_LOOK,
 )
 NOT_FOUND: Final = entry("NOT_FOUND", "not_found", "It does not exist.", _CHANGE)
 REFERENCE_VIOLATION: Final = entry(
@@ -211,6 +243,7 @@ TRANSACTION_CONFLICT: Final = entry(
     "The change was rolled back: another one was made at the same time.",
     None,
     retryable=True,
+    claimless="The last attempt was rolled back: another change was made at the same time.",
 )
 LOCK_TIMEOUT: Final = entry(
     "LOCK_TIMEOUT",
@@ -218,6 +251,7 @@ LOCK_TIMEOUT: Final = entry(
     "The change was not made: something else holds a lock.",
     _LATER,
     retryable=True,
+    claimless="Something else holds a lock that the change needs.",
 )
 QUERY_TIMEOUT: Final = entry(
     "QUERY_TIMEOUT",
@@ -225,6 +259,7 @@ QUERY_TIMEOUT: Final = entry(
     "The database stopped the statement, and rolled it back: it took too long.",
     "Ask for less, or try again later.",
     retryable=True,
+    claimless="The database stopped the statement: it took too long.",
 )
 QUERY_INVALID: Final = entry(
     "QUERY_INVALID",
@@ -240,8 +275,8 @@ STORAGE_FULL: Final = entry(
 
 # --- this machine --------------------------------------------------------------------------------------------
 
-PERMISSION_DENIED: Final = entry(
-    "PERMISSION_DENIED",
+SYSTEM_PERMISSION_DENIED: Final = entry(
+    "SYSTEM_PERMISSION_DENIED",
     "permission_denied",
     "The system does not allow this server to do that.",
     _TELL,

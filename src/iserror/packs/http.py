@@ -108,6 +108,7 @@ def below(exc: BaseException) -> Iterator[BaseException]:
 NO_CREDENTIALS: Final = replace(
     codes.UPSTREAM_UNAUTHENTICATED,
     message=Template(("This server has no valid credentials for a service that this tool needs; nothing was sent.",)),
+    claimless=Template(("This server has no valid credentials for a service that this tool needs.",)),
 )
 """An SDK's refusal before it sends anything."""
 

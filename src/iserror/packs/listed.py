@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
 
 from iserror.errors.entry import Entry
 from iserror.errors.pack import By, Pack
@@ -27,7 +26,7 @@ class ListedPack(Pack):
         self._roots = roots
         self._pack: Pack | None = None
 
-    def _loaded(self) -> tuple[tuple[str, ...], Mapping[str, Entry | By], Callable[[Any], bool] | None]:
+    def _loaded(self) -> tuple[tuple[str, ...], Mapping[str, Entry | By]]:
         if self._pack is None:
             self._pack = getattr(import_module(f"iserror.packs.{self._module}"), self.name)
         return self._pack._loaded()

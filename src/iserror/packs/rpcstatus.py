@@ -110,7 +110,7 @@ STATUSES: Final = {
     "PERMISSION_DENIED": codes.UPSTREAM_PERMISSION_DENIED,
     "UNAUTHENTICATED": codes.UPSTREAM_UNAUTHENTICATED,
     # A response that is too large for the client has this status too. The server has done its work by then.
-    "RESOURCE_EXHAUSTED": replace(codes.UPSTREAM_RATE_LIMITED, outcome="unknown"),
+    "RESOURCE_EXHAUSTED": codes.UPSTREAM_RATE_LIMITED.unproven(),
     "RESOURCE_EXHAUSTED with RetryInfo": codes.UPSTREAM_RATE_LIMITED,
     "FAILED_PRECONDITION": codes.UPSTREAM_PRECONDITION_FAILED,
     # "Retry at a higher level": data that was read before may be wrong by now. With a wait (Spanner, Firestore) it's a

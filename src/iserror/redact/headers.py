@@ -25,8 +25,10 @@ _AUTHORIZATION = (
 )
 # The password in a DSN may contain `/` and `@`. The password in a web address ends before the path.
 _USERINFO = (
-    r"(?:(?<![pP]:)(?<![pP][sS]:)//[^\s:/?#@\"'<>()%]{0,100}:(?P<x>(?:[^\s\"'<>?:]|:(?!//)){1,256})@|"
-    r"(?://|%2F%2F)[^\s:/?#@\"'<>()%]{0,100}(?::|%3A)"
+    # First, whether the end of one is near: most slashes have none, and each would be read three times for that.
+    r"(?://|%2F%2F)(?=[^\s\"'<>]{0,364}?(?:@|%40)[\w.\[(%/-])(?:"
+    r"(?<![pP]:..)(?<![pP][sS]:..)(?<=//)[^\s:/?#@\"'<>()%]{0,100}:(?P<x>(?:[^\s\"'<>?:]|:(?!//)){1,256})@|"
+    r"[^\s:/?#@\"'<>()%]{0,100}(?::|%3A)"
     r"(?:(?P<v>[^\s\"'<>/?#]{1,256})|(?P<w>[^\s\"'<>@]{1,256}))(?:@|%40))(?=[\w.\[(%/-])"
 )
 _URL_USER = r"//(?:(?P<v>[\w.~%+-]{16,256})@|(?P<w>[0-9a-fA-F]{32,64})(?=:))"

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from iserror.redact import assignments, commands, formats, headers, hosts, messages, paths, personal, sql, traces
 from iserror.redact.names import counts, grade_of
 from iserror.redact.rule import FAILED, MARK, START, Profile, Rule, regex, replace_all
-from iserror.redact.text import bounded
+from iserror.redact.text import CAP, MARGIN, bounded, cut_short
 
 _SHORT = 8_192
 """Length of a text up to which the rules run several times."""
@@ -19,6 +19,8 @@ _PASSES = 5
 """How often the rules run at most over a short text."""
 _DEPTH, _NODES, _CHARS = 12, 5_000, 262_144
 """Bounds of one structure: levels, values, characters."""
+_LEAST = 16
+"""Characters for which a shorter text counts: each takes time."""
 
 _RUN_CHARS = r"[\w.…*$~+-]*"
 _RUN = r"(?:\\[nrt]|%[0-9a-f]{2}|(?<![\w.…*$~+-]))[\w.…*$~+-]{16,}"
@@ -177,7 +179,9 @@ class Redactor:
     def redact_text(self, text: str, *, profile: Profile = "model", pii: bool = False) -> str:
         """Return `text` with each finding replaced by `[redacted:KIND]`. See `iserror.redact_text`."""
         try:
-            text = bounded(str.__str__(text))
+            whole = str.__str__(text)
+            text = bounded(whole)
+            was_cut = len(whole) > CAP and text.endswith(" …")
             # A marker ends with a bracket where a letter may have stood, so another rule can match beside it.
             # The rules run over a short text until nothing changes. For a long text that would take too long.
             for _ in range(_PASSES):
@@ -187,7 +191,7 @@ class Redactor:
                         text = replace_all(text, rule)
                 if text == before or len(before) > _SHORT:
                     break
-            return bounded(text)
+            return bounded(cut_short(text, len(text) - MARGIN) if was_cut and len(text) > MARGIN else text)
         except KeyboardInterrupt:
             raise
         except BaseException:  # a rule of the user's may raise anything
@@ -202,10 +206,12 @@ class Redactor:
             self._gates[profile, pii] = gates
         return gates
 
-    def redact(self, value: object, *, profile: Profile = "model", pii: bool = False) -> object:
+    def redact(
+        self, value: object, *, profile: Profile = "model", pii: bool = False, max_chars: int = _CHARS
+    ) -> object:
         """Return `value` as plain JSON data with its secrets replaced. See `iserror.redact.redact`."""
         try:
-            return _Walk(self, profile, pii).plain(value, 0, "")
+            return _Walk(self, profile, pii, max_chars).plain(value, 0, "")
         except KeyboardInterrupt:
             raise
         except BaseException:  # a rule of the user's may raise anything
@@ -215,9 +221,9 @@ class Redactor:
 class _Walk:
     """One walk through one structure: what is left of its bounds, and the containers around the current value."""
 
-    def __init__(self, redactor: Redactor, profile: Profile, pii: bool) -> None:
+    def __init__(self, redactor: Redactor, profile: Profile, pii: bool, chars: int) -> None:
         self.redactor, self.profile, self.pii = redactor, profile, pii
-        self.nodes, self.chars = _NODES, _CHARS
+        self.nodes, self.chars = _NODES, chars
         self.above: set[int] = set()
 
     def plain(self, value: object, depth: int, grade: str) -> object:
@@ -269,9 +275,11 @@ class _Walk:
     def text(self, value: str, grade: str) -> str:
         if self.chars <= 0:
             return "[redacted:size]"
-        self.chars -= len(value)
+        left, self.chars = self.chars, self.chars - max(len(value), _LEAST)
         if counts(grade, value.strip()):
             return "[redacted:secret]"
+        if len(value) > left:
+            value = cut_short(value, left)
         return self.redactor.redact_text(value, profile=self.profile, pii=self.pii)
 
     def number(self, value: int | float, grade: str) -> object:

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 from iserror.redact import redact, redact_text
-from iserror.redact.text import Safe, clean, clean_line, cut_short
+from iserror.redact.rule import MARKER, Profile, regex
+from iserror.redact.text import MARGIN, Safe, bounded, clean, clean_line, cut_short
 from iserror.support.look import look
 
 Scalar: TypeAlias = str | int | float | bool | None
@@ -30,6 +31,26 @@ MAX_TOOL_NAME: Final = 128
 _BARE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}\Z|-?[0-9]+(\.[0-9]+)?\Z")
 
 
+def _redacted(text: str, limit: int, profile: Profile = "model") -> str:
+    """Redact a text of which up to so many characters are shown, without reading much more of it.
+
+    Redaction and clearing of white space make a text shorter. What is shown must not reach the end of the part that was
+    read: there may be the head of a credential, or one that is known by what comes after it.
+    """
+    if len(text) > limit * 8:
+        text = bounded(text)
+    for size in (limit * 8, limit * 32):
+        if len(text) <= size:
+            return redact_text(text, profile=profile)
+        safe = redact_text(cut_short(text, size), profile=profile)
+        if len(" ".join(safe.split())) >= limit + MARGIN:
+            return safe
+    marker = regex(MARKER).match(safe)
+    if marker is not None and marker.end() > len(safe) - MARGIN:
+        return f"{marker[0]} …"
+    return cut_short(safe, max(len(safe) - MARGIN, 2))
+
+
 def safe_line(text: str, limit: int = MAX_MESSAGE, *, empty: str = "The tool failed.") -> str:
     """Return any text as one redacted, printable line for a client.
 
@@ -38,7 +59,7 @@ def safe_line(text: str, limit: int = MAX_MESSAGE, *, empty: str = "The tool fai
         limit: The most characters.
         empty: The line for a text without any.
     """
-    return clean_line(text if isinstance(text, Safe) else redact_text(text), limit) or empty
+    return clean_line(text if isinstance(text, Safe) else _redacted(text, limit), limit) or empty
 
 
 def safe_lines(text: str, limit: int = MAX_WORDS) -> str:
@@ -48,7 +69,7 @@ def safe_lines(text: str, limit: int = MAX_WORDS) -> str:
         text: The text. A `Safe` isn't redacted again.
         limit: The most characters.
     """
-    whole = clean(str.__str__(text) if isinstance(text, Safe) else redact_text(text))
+    whole = clean(str.__str__(text) if isinstance(text, Safe) else _redacted(text, limit))
     lines: list[str] = []
     for line in whole.strip().split("\n"):
         shown = clean_line(line, limit)
@@ -74,9 +95,7 @@ def quoted(text: object, limit: int = MAX_VALUE) -> str:
         text: Any value; its `str()` counts.
         limit: The most characters, 1 to 500 (default: 120).
     """
-    # Redaction comes before the cut, which could otherwise leave the head of a secret.
-    whole = look(str, "", text)
-    line = safe_line(whole if len(whole) <= limit * 8 else cut_short(whole, limit * 8), limit, empty="")
+    line = safe_line(look(str, "", text), limit, empty="")
     if not line or _BARE.match(line):
         return line
     shown = json.dumps(line, ensure_ascii=False)
@@ -132,7 +151,7 @@ def safe_name(name: object) -> str:
 
 def log_name(name: str) -> str:
     """Return a name that a caller gave, as it may be in the log. Redaction comes before the cut."""
-    return safe_name(redact_text(name, profile="log"))
+    return safe_name(_redacted(name, MAX_TOOL_NAME, "log"))
 
 
 def safe_details(details: Mapping[str, object]) -> dict[str, Scalar]:

@@ -9,6 +9,9 @@ from iserror.redact.rule import FAILED, MARK, regex
 CAP: Final = 65_536
 """How many characters of one text are read."""
 
+MARGIN: Final = 500
+"""Characters before a cut that aren't shown: a rule may know a credential by what comes after it."""
+
 
 class Safe(str):
     """
@@ -62,6 +65,8 @@ def cut_short(text: str, limit: int) -> str:
     """Cut a text to `limit` characters without its last word, which may be the head of a secret."""
     head = text[: limit - 2]
     end = max(head.rfind(" "), head.rfind("\n"), head.rfind("\t"), head.rfind('","'), 0)
+    if not end:  # some scripts have no blanks, and no credentials are written in them
+        end = max((m.end() for m in regex("[\u2e80-\u9fff\uac00-\ud7af\uff00-\uffef]").finditer(head)), default=0)
     return f"{head[:end].rstrip()} …"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from itertools import islice
 from types import FrameType
 from typing import Any, Final
 
@@ -19,6 +20,9 @@ MAX_CHAIN: Final = 20
 
 MAX_LEAVES: Final = 100
 """The most leaves of a group that anything here looks at."""
+
+_MAX_GROUPS: Final = 1_000
+"""The most exceptions that are looked at for that: groups may hold groups alone."""
 
 # The slots of `BaseException` itself: a subclass may define properties of these names that raise or lie.
 CAUSE: Final[Callable[[BaseException], Any]] = vars(BaseException)["__cause__"].__get__
@@ -48,17 +52,25 @@ def members(group: Any) -> tuple[BaseException, ...]:
 
 def leaves(group: BaseException) -> Iterator[BaseException]:
     """Yield the exceptions inside nested groups in order, each once, up to `MAX_LEAVES`."""
-    stack, seen, count = [group], set(), 0
-    while stack and count < MAX_LEAVES:
+    stack, count = [group], 0
+    seen: set[int] = set()
+    while stack and count < MAX_LEAVES and len(seen) < _MAX_GROUPS:
         exc = stack.pop()
         if id(exc) in seen:
             continue
         seen.add(id(exc))
-        if isinstance(exc, Group):
+        if issubclass(type(exc), Group):
             stack.extend(reversed(members(exc)))
         else:
             count += 1
             yield exc
+
+
+def notes(exc: BaseException, most: int) -> list[str]:
+    """Return the first notes of an exception. A list of notes of the author's own may have no end."""
+    found = look(getattr, None, exc, "__notes__", None)
+    given = (found,) if isinstance(found, str) else found if isinstance(found, (list, tuple)) else ()
+    return [str.__str__(note) for note in look(lambda: list(islice(given, most)), []) if isinstance(note, str)]
 
 
 def frames(exc: BaseException) -> Iterator[FrameType]:

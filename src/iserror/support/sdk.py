@@ -59,6 +59,20 @@ def host_tool_errors() -> tuple[type[Exception], ...]:
     return tuple(found)
 
 
+def host_refusals(*names: str) -> tuple[type[Exception], ...]:
+    """Return the classes with which fastmcp refuses a call, if it is loaded: an author raises them in a body, too.
+
+    Args:
+        names: Those to return (default: all).
+    """
+    module = sys.modules.get("fastmcp.exceptions")
+    found = (getattr(module, name, None) for name in names or _REFUSALS)
+    return tuple(error for error in found if isinstance(error, type) and issubclass(error, Exception))
+
+
+_REFUSALS: Final = ("NotFoundError", "ValidationError", "AuthorizationError")
+
+
 def is_protocol_error(kind: type) -> bool:
     """Return True for an SDK's protocol error class (`McpError`, `MCPError`)."""
     return look(_is_protocol_error, False, kind)

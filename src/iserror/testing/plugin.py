@@ -65,14 +65,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("iserror_calls", "tools that the checks call, as TOOL={JSON arguments}", type="linelist", default=[])
     parser.addini(
         "iserror_probe",
-        "tools that get arguments which their schemas forbid, besides those annotated readOnlyHint; a server that "
+        "tools whose bodies can't be replaced, to send arguments that their schemas forbid; a server that "
         "doesn't validate arguments runs them",
         type="linelist",
         default=[],
     )
     parser.addini(
         "iserror_probe_all",
-        "send every tool such arguments; a server that doesn't validate arguments runs its tools",
+        "send all such tools bad arguments; a server that doesn't validate arguments runs its tools",
         type="bool",
         default=False,
     )
@@ -203,7 +203,7 @@ class ServerCheck(pytest.Item):
     def runtest(self) -> None:
         """Fail with the findings; skip if no tool could show any."""
         from iserror.check import output
-        from iserror.check.finding import UNPROBED, needs_probes
+        from iserror.check.finding import needs_probes
 
         server = self._server
         first = not server.tried
@@ -221,9 +221,8 @@ class ServerCheck(pytest.Item):
                 some = "" if list(finding.revisions) == done.revisions else f" [{', '.join(finding.revisions)}]"
                 lines.append(f"{finding.tool or server.name}: {finding.seen}{some}")
             pytest.fail("\n".join([*lines, findings[0].remedy, findings[0].source]), pytrace=False)
-        withheld = done.skipped.get(UNPROBED)
-        if needs_probes(self.name) and withheld and not done.probed:
-            pytest.skip(output.unprobed(len(withheld), _HOW))
+        if needs_probes(self.name) and not done.probed:
+            pytest.skip(output.unprobed_because(done.skipped, _HOW) or output.NOTHING_PROBED)
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Return the file and the name of the check."""
@@ -233,11 +232,10 @@ class ServerCheck(pytest.Item):
 def _not_checked(server: str, done: Audit) -> Iterator[str]:
     """Yield a line for each reason why something wasn't checked."""
     from iserror.check import output
-    from iserror.check.finding import UNPROBED
 
     for why, tools in done.skipped.items():
-        text = output.unprobed(len(tools), _HOW) if why == UNPROBED else f"{why}: {', '.join(tools)}"
-        yield f"{server}: {text}"
+        text = output.unprobed_because({why: tools}, _HOW).removeprefix("not checked: ")
+        yield f"{server}: {text or f'{why}: ' + ', '.join(tools)}"
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

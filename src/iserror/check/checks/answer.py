@@ -10,6 +10,8 @@ from iserror.client.outcome import ContractBroken
 
 def note_answer(audit: Audit, answer: Answer, tool: str = "") -> None:
     """Note what is wrong with an answer, whichever check asked for it."""
+    # A proxied server's guard answers for tools only.
+    audit.guarded = audit.guarded or (not tool and answer.is_of_a_guard)
     leaks.note_leaks(audit, answer, tool)
     note_form(audit, answer, tool)
 

@@ -2,7 +2,8 @@
 
 No body that writes may run. A server that doesn't validate arguments runs the tool, and its answer doesn't show it: the
 refusal of a service behind the tool looks like the refusal of a validator. So bad arguments go only to tools annotated
-`readOnlyHint: true`, and to tools that the user names.
+`readOnlyHint: true`, and to tools that the user names. In memory every tool gets them, since stand-ins replace the
+bodies.
 
 Even then, a call is sent only if every host refuses it. No host turns an object into a scalar, or anything but an
 object into one, and a call without a required argument always fails. Arguments that some host accepts aren't sent: a
@@ -11,13 +12,15 @@ number in a string, or an undeclared argument where nothing else is wrong.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from iserror.check.bodies import Bodies, unlogged
 from iserror.check.checks.answer import note_answer
-from iserror.check.finding import UNPROBED
+from iserror.check.finding import OWN_RUN, UNPROBED, UNREPLACED
 from iserror.check.notes import Audit, CheckOptions
 from iserror.check.session import Answer, Session
 from iserror.client.outcome import ProtocolFailed, Succeeded, ToolFailed
@@ -42,29 +45,82 @@ def is_read_only(tool: Mapping[str, Any]) -> bool:
     return isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True
 
 
-async def check(audit: Audit, session: Session, tool: Mapping[str, Any], options: CheckOptions) -> None:
-    """Send a tool arguments that must be refused, until the server accepts some."""
-    name, schema = tool["name"], tool["inputSchema"]
-    canary = f"canary{secrets.token_hex(8)}"
-    bad = list(broken(schema, canary))[:MAX_CALLS]
+async def check(
+    audit: Audit, session: Session, tool: Mapping[str, Any], options: CheckOptions, bodies: Bodies | None = None
+) -> None:
+    """Send a tool arguments that must be refused, until it accepts some.
+
+    A tool gets all of them in one revision. In the others one call shows the channel, which alone depends on the
+    revision.
+
+    Args:
+        audit: Takes the notes.
+        session: The session.
+        tool: The tool, as the server lists it.
+        options: The user's options.
+        bodies: The bodies to replace, of a server in memory.
+    """
+    name = tool["name"]
+    bad = list(broken(tool["inputSchema"], f"canary{secrets.token_hex(8)}"))[:MAX_CALLS]
     if not bad:
         audit.skip("arguments, since none are certain to be refused", name)
         return
-    if not (options.probe_all or name in options.probe or is_read_only(tool)):
+    is_named = options.probe_all or name in options.probe
+    if bodies is None and not (is_named or is_read_only(tool)):
         audit.skip(UNPROBED, name)
         return
-    if not audit.validates:
-        audit.skip("arguments, since this server doesn't validate them", name)
+    if name in audit.accepting:
+        audit.skip("more arguments, since the tool accepted some that its schema forbids", name)
         return
+    if name in audit.stopped:
+        audit.skip("more arguments, since the server stopped answering while it was called", name)
+        return
+    if name in audit.probed:
+        bad = [probe for probe in bad if probe[1]][:1] or bad[:1]
+    with unlogged() if bodies is not None else contextlib.nullcontext():
+        await _probe(audit, session, name, bad, bodies, is_named=is_named)
+
+
+async def _probe(
+    audit: Audit,
+    session: Session,
+    name: str,
+    bad: Sequence[tuple[str, dict[str, Any], str]],
+    bodies: Bodies | None,
+    *,
+    is_named: bool,
+) -> None:
     audit.probed.add(name)
     for how, arguments, mark in bad:
+        place = await bodies.lead(session.connection, name, session.timeout) if bodies is not None else None
+        if bodies is not None and place is None:
+            if not is_named:
+                _withdraw(audit, UNREPLACED, name)
+                return
+            bodies.restore()
         answer = await session.call(name, arguments)
+        if place is not None and bodies is not None and bodies.stage.entered:
+            if not place.is_run:
+                audit.accepting.add(name)
+                audit.add("arguments.accepted", f"{how}: they reached the tool's function", name)
+                return
+            if not is_named:
+                _withdraw(audit, OWN_RUN, name)
+                return
+            bodies.restore()
+            bodies = None
+            answer = await session.call(name, arguments)
         note_answer(audit, answer, name)
         if isinstance(answer.outcome, Succeeded):
-            audit.validates = False
+            audit.accepting.add(name)
             audit.add("arguments.accepted", f"{how}: {answer.shown(mark)}", name)
             return
         _note_refusal(audit, session, name, how, mark, answer)
+
+
+def _withdraw(audit: Audit, why: str, name: str) -> None:
+    audit.probed.discard(name)
+    audit.skip(why, name)
 
 
 def _note_refusal(audit: Audit, session: Session, name: str, how: str, mark: str, answer: Answer) -> None:
@@ -82,11 +138,11 @@ def _note_refusal(audit: Audit, session: Session, name: str, how: str, mark: str
 
 
 def broken(schema: Mapping[str, Any], canary: str) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield bad arguments, those that are most certain to be refused first.
+    """Yield bad arguments, those that are most certain to be refused first, without any that show the same.
 
     Args:
         schema: The tool's input schema.
-        canary: A word for the values, with hexadecimal digits at its end.
+        canary: A word for the values, with hexadecimal digits at its end. It is in no name.
 
     Yields:
         What is wrong, the arguments, and the word in them that no answer may repeat.
@@ -100,11 +156,15 @@ def broken(schema: Mapping[str, Any], canary: str) -> Iterator[tuple[str, dict[s
     wrong = {name: value for name, kind in opened.items() if (value := _wrong_type(kind, canary, number)) is not None}
     if required:
         yield "required arguments missing", {}, canary
-        yield "an undeclared argument", {canary: canary}, canary
-    elif len(wrong) > 1:
-        yield "every argument of a wrong type", wrong, canary
+        yield "an undeclared argument", {_undeclared(properties): canary}, canary
+    if len(wrong) > 1:
+        only_number = all(value == number for value in wrong.values())
+        yield "every argument of a wrong type", wrong, str(number) if only_number else canary
+    seen: set[object] = set()
     for name, value in wrong.items():
-        # The others are left out, so that required arguments are missing as well.
+        # Where a required argument is missing as well, one more such call shows nothing new.
+        if (required and len(wrong) > 1) or seen == (seen := seen | {frozenset(_types(opened[name]))}):
+            continue
         yield f"{name} of a wrong type", {name: value}, str(number) if value == number else canary
     for name, kind in opened.items():
         # The server may not check every rule in the schema, so something else must be wrong as well.
@@ -113,8 +173,21 @@ def broken(schema: Mapping[str, Any], canary: str) -> Iterator[tuple[str, dict[s
             continue
         beside = {} if required - {name} else dict([also] if also else [])
         for how, value in _out_of_range(kind, canary, number):
+            if seen == (seen := seen | {"range" if isinstance(value, int) else how}):
+                continue
             mark = str(abs(value)) if isinstance(value, int) else canary
             yield f"{name} {how}", {**beside, name: value}, mark
+
+
+UNDECLARED: Final = "undeclared"
+"""A name for arguments that no tool declares. It is short, since some validators cut what they quote."""
+
+
+def _undeclared(properties: Mapping[str, Any]) -> str:
+    name = UNDECLARED
+    while name in properties:
+        name += "_"
+    return name
 
 
 def fitting(schema: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -257,7 +330,7 @@ def _wrong_type(options: list[Mapping[str, Any]], canary: str, number: int) -> o
         return number if types == {"array"} else None
     if "object" in types:
         return [canary]
-    return {canary: canary} if types else None
+    return {UNDECLARED: canary} if types else None
 
 
 def _out_of_range(options: list[Mapping[str, Any]], canary: str, number: int) -> Iterator[tuple[str, str | int]]:

@@ -19,12 +19,11 @@ from typing import Any, Final
 
 import anyio
 
-from iserror.check.bodies import PLACE, Bodies, Place, Stage
+from iserror.check.bodies import PLACE, Bodies, Place
 from iserror.check.checks.answer import note_form
 from iserror.check.checks.arguments import fitting
 from iserror.check.connection import CannotRunError
 from iserror.check.faults import InjectedFault, faults_of
-from iserror.check.memory import Memory
 from iserror.check.notes import Audit, CheckOptions
 from iserror.check.plants import Plants
 from iserror.check.session import Answer, Session, Step
@@ -59,14 +58,15 @@ class Injection:
     Args:
         server: The server object of any host.
         options: The user's options. `calls` gives a tool's arguments.
+        bodies: The bodies of its tools.
     """
 
-    def __init__(self, server: Any, options: CheckOptions) -> None:
+    def __init__(self, server: Any, options: CheckOptions, bodies: Bodies) -> None:
         self.server = server
         self.arguments = dict(options.calls)
         self.plants = Plants()
-        self.stage = Stage(options.timeout)
-        self.bodies = Bodies(self.stage)
+        self.bodies = bodies
+        self.stage = bodies.stage
         self.log = Path()
         self.sink: FileSink | None = None
         self.left_out: set[str] = set()
@@ -101,7 +101,7 @@ class Injection:
             audit.skip("the call that you asked for, since there is no such tool", name)
         steps: list[Step] = []
         is_guarded = guard_of(self.server) is not None
-        for tool in tools:
+        for number, tool in enumerate(tools, 1):
             name = tool["name"]
             place = await self._place(session, name)
             if place is None:
@@ -113,10 +113,15 @@ class Injection:
                 audit.skip("fault injection, since no arguments fit its schema: give some with --call", name)
                 continue
             output = tool.get("outputSchema") if place.attached and place.returns else None
-            skip = partial(_skip, audit, name)
+            skip, which = partial(_skip, audit, name), f"tool {number} of {len(tools)}"
             steps += (
-                Step(fault.name, name, partial(self._try, audit, tool, arguments, fault))
-                for fault in faults_of(place.maps, self.plants, output, skip)
+                Step(
+                    fault.name,
+                    name,
+                    partial(self._try, audit, tool, arguments, fault),
+                    which,
+                )
+                for fault in faults_of(place.maps, self.plants, output, skip, place.module)
             )
         if tools and not is_guarded:
             raise CannotRunError("no tool has a guard: use guard.attach(server), and check again")
@@ -124,16 +129,9 @@ class Injection:
 
     async def _place(self, session: Session, name: str) -> Place | None:
         """Replace the bodies that exist now, and return the stand-in that a call of this tool leads to."""
-        connection = session.connection
-        assert isinstance(connection, Memory)
-
-        async def replace_and_find() -> Place | None:
-            self.bodies.replace_all(self.server)
-            return await self.bodies.find(self.server, name)
-
         # A lifespan may have configured a log.
         State.file, State.stderr, State.level, State.configured = self.sink, None, logging.INFO, True
-        return await connection.inside(replace_and_find, session.timeout)
+        return await self.bodies.lead(session.connection, name, session.timeout)
 
     async def _try(
         self,
@@ -249,6 +247,9 @@ class _Judge:
             self.add("inject.leak", f"{', '.join(sent)} in the answer{marked}")
         if logged := self.plants.logged(records):
             self.add("inject.leak", f"{', '.join(logged)} in the log", f"{fault.name}, log")
+        if fault.lost:
+            read = ", ".join(f"{{exc.{path}}}" for path in fault.lost)
+            self.add("inject.template", f"{fault.code} reads {read}, which isn't there: it was sent without the value")
         if fault.channel == "protocol":
             self._judge_protocol(answer)
         elif not isinstance(answer.outcome, ToolFailed):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from iserror.check.checks.answer import note_answer
@@ -13,6 +13,7 @@ from iserror.check.notes import Audit
 from iserror.check.session import Answer, Session
 from iserror.client.outcome import Succeeded, ToolFailed
 from iserror.errors.returned import looks_like_an_error
+from iserror.layers.settings import Settings
 from iserror.support.look import look
 from iserror.support.schema import schema_error
 
@@ -72,7 +73,18 @@ def _example(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     return arguments
 
 
-async def check(audit: Audit, session: Session, tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+def predicate_of(guard: Settings | None) -> Callable[[Any], object]:
+    """Return what tells a returned error from a success: the guard's own predicate, else the default one."""
+    return guard.is_returned_error if guard is not None else looks_like_an_error
+
+
+async def check(
+    audit: Audit,
+    session: Session,
+    tool: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+    is_returned_error: Callable[[Any], object] = looks_like_an_error,
+) -> None:
     """Call a tool once and check its answer."""
     name, schema = tool["name"], tool.get("outputSchema")
     answer = await session.call(name, arguments)
@@ -85,7 +97,7 @@ async def check(audit: Audit, session: Session, tool: Mapping[str, Any], argumen
         if wrong is not None:
             kind = "an error" if isinstance(answer.outcome, ToolFailed) else "a success"
             audit.add("results.output_schema", f"{kind}: {wrong}", name)
-    if isinstance(answer.outcome, Succeeded) and _reads_like_an_error(answer):
+    if isinstance(answer.outcome, Succeeded) and _reads_like_an_error(answer, is_returned_error):
         audit.add("results.error_shaped_success", answer.shown(), name)
     if isinstance(answer.outcome, ToolFailed):
         _note_error(audit, name, answer, answer.outcome)
@@ -105,10 +117,12 @@ def _note_error(audit: Audit, name: str, answer: Answer, outcome: ToolFailed) ->
         audit.add("results.exception_text", answer.shown(), name)
 
 
-def _reads_like_an_error(answer: Answer) -> bool:
+def _reads_like_an_error(answer: Answer, is_returned_error: Callable[[Any], object]) -> bool:
     structured = answer.result.get("structuredContent")
     if isinstance(structured, Mapping) and set(structured) == {"result"}:  # Hosts wrap other types in this key.
         structured = structured["result"]
-    values: list[Any] = [structured, *answer.texts[:1]]
-    values += [look(json.loads, None, text) for text in answer.texts[:1] if text.lstrip().startswith("{")]
-    return any(looks_like_an_error(value) for value in values)
+    values: list[Any] = [structured] if structured is not None else []
+    for text in answer.texts:
+        parsed = look(json.loads, None, text)
+        values.append(text if parsed is None else parsed)
+    return any(look(is_returned_error, False, value) for value in values)

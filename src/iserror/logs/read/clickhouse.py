@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from iserror.logs.record import ID, LEVELS, Record, parse, printable
+from iserror.logs.record import ID, LEVELS, Record, is_own, parse, printable
 
 TABLE: Final = "iserror_log"
 VARIABLE: Final = "CLICKHOUSE_PASSWORD"
@@ -172,11 +172,11 @@ class ClickHouse:
         return f"<ClickHouse {self.database}.{self.table} on {self.host}:{self.port}>"
 
     def search(self, wanted: str, *, since: datetime | None = None, until: datetime | None = None) -> list[Record]:
-        """Return the records of one id, in time order.
+        """Return the records of one id in time order; then those that name it as the id of a server behind theirs.
 
         Args:
             wanted: 32 lower-case hexadecimal digits, a request id or a trace id, or the first of them, at least 4.
-                If no record has it, it is searched as the request id of a server behind. Anything else finds nothing.
+                Anything else finds nothing.
             since: Earliest time; UTC if it has no zone.
             until: Latest time.
 
@@ -187,7 +187,9 @@ class ClickHouse:
         if not ID.fullmatch(wanted):
             return []
         found = list(self._read(by_id(self.table, wanted, since, until)))
-        return found or list(self._read(by_upstream_id(self.table, wanted, since, until)))
+        named = self._read(by_upstream_id(self.table, wanted, since, until))
+        # A call that asked this server itself names its own id: it is found once.
+        return [*found, *(record for record in named if not is_own(record, wanted))]
 
     def records(
         self,

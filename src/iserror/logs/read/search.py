@@ -10,22 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from iserror.logs.read.files import sources
 from iserror.logs.read.source import Line, Source
-from iserror.logs.record import FINAL, Record, is_outside, minted, parse, stamp_in, stamp_of
+from iserror.logs.record import FINAL, Record, is_outside, is_own, minted, parse, stamp_in, stamp_of
 
 _STEP: Final = 128 << 10
 """Bytes that are searched first from a time's place on; then four times as many, and so on."""
+
+_SMALL: Final = 32 << 20
+"""Bytes of a log up to which the lines of other calls that name the id are searched too, once the call is found."""
 
 
 class Found(NamedTuple):
     """The result of a search."""
 
     records: list[Record]
-    """In time order."""
+    """The call's own in time order; then those of calls that name the id as that of a server behind them."""
     everything: bool = True
     """Whether all of the log was searched, and not only the part where the call has to be."""
     skipped: int = 0
@@ -58,6 +62,11 @@ class _Search:
         self.counted: set[object] = set()
         """The files whose lines count."""
 
+    @cached_property
+    def others(self) -> _Search:
+        """The same search once more, for the lines of other calls that name the id."""
+        return _Search(self.wanted, self.since, self.until)
+
     def take(self, source: Source, lines: list[Line]) -> None:
         for start, line in lines:
             part = self.parts.get(source.key)
@@ -70,10 +79,10 @@ class _Search:
             time = stamp_in(record)
             if start in part.own or is_outside(time, self.since, self.until):
                 continue
-            if any(_begins(record.get(key), self.wanted) for key in ("request_id", "trace_id")):
+            if is_own(record, self.wanted):
                 part.own[start] = record
                 self._count(part, record)
-            elif _begins(record.get("upstream_request_id"), self.wanted):
+            elif str(record.get("upstream_request_id")).startswith(self.wanted):
                 part.upstream[start] = record
 
     def _count(self, part: _Part, record: Record) -> None:
@@ -95,10 +104,12 @@ class _Search:
     def found(self, everything: bool, files: Sequence[Source]) -> Found:
         parts = [self.parts[source.key] for source in files if source.key in self.parts]
         own = [record for part in parts for _, record in sorted(part.own.items(), key=_position)]
-        upstream = [record for part in parts for _, record in sorted(part.upstream.items(), key=_position)]
+        named = [self.others.parts[source.key] for source in files if source.key in self.others.parts] or parts
+        upstream = [record for part in named for _, record in sorted(part.upstream.items(), key=_position)]
         skipped = sum(len(part.skipped) for part in parts) + sum(source.skipped for source in files)
-        # The lines of a server that passed the call on help if the call's own lines are elsewhere.
-        return Found(sorted(own or upstream, key=stamp_in), everything, skipped, len(files))
+        # Another server may send the id of a call that isn't its own: neither hides the other.
+        records = [*sorted(own, key=stamp_in), *sorted(upstream, key=stamp_in)]
+        return Found(records, everything, skipped, len(files))
 
 
 def _writer(source: Source) -> object:
@@ -109,10 +120,6 @@ def _writer(source: Source) -> object:
 
 def _position(item: tuple[int, Record]) -> int:
     return item[0]
-
-
-def _begins(value: object, wanted: str) -> bool:
-    return isinstance(value, str) and value.startswith(wanted)
 
 
 def search(wanted: str, paths: Sequence[Path], since: datetime | None = None, until: datetime | None = None) -> Found:
@@ -132,6 +139,9 @@ def search(wanted: str, paths: Sequence[Path], since: datetime | None = None, un
     time = minted(wanted) if since is None and until is None else None
     try:
         if time is not None and _look_near(state, files, time):
+            if sum(_size(source) for source in files) <= _SMALL:
+                for source in files:
+                    _look(state.others, source, 0)
             return state.found(False, files)
         if time is None:
             for source in files:
@@ -160,6 +170,13 @@ def _new_ones(paths: Iterable[Path], files: Iterable[Source], state: _Search) ->
     known = {source.key for source in files}
     found = sources([path for path in paths if path.exists()])
     return [source for source in found if source.key not in known and source.may_hold(state.since, state.until)]
+
+
+def _size(source: Source) -> int:
+    try:
+        return source.stat().st_size * (8 if source.packed else 1)
+    except FileNotFoundError:
+        return 0
 
 
 def _look(state: _Search, source: Source, start: int) -> None:

@@ -1,0 +1,96 @@
+"""What a served tool's body returned by mistake: exceptions as values, texts that can't be sent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from iserror.errors.problem import Problem, crash, invalid_output
+from iserror.errors.resolve import resolve
+from iserror.layers.call import Call
+from iserror.layers.lifecycle import fail, failure_of
+from iserror.layers.options import Options
+from iserror.layers.report import log_surrogates, report_item
+from iserror.support.causes import Group
+from iserror.support.look import look, shield
+from iserror.support.values import Path, can_be_sent, exception_in, exchanged, is_clean, parts_of
+
+MAX_LINES: Final = 1_000
+"""The most exceptions inside one returned value that are looked up and logged."""
+
+
+def checked(call: Call, options: Options, value: Any) -> Any:
+    """Return what the body of a served call returned, as it may be sent.
+
+    Exceptions inside a container become codes, one line in the log each. Lone surrogates become U+FFFD.
+
+    Raises:
+        ToolFailure: If the value is an exception, or holds nothing else.
+    """
+    if call.progress.body is not options.key or look(is_clean, True, value):
+        return value
+    failed = look(_failed, None, value)
+    if failed is not None:
+        raise fail(call, _meaning(call, options, failed))
+    made = shield(_repaired, None, call, options, value)
+    if made is None:
+        raise fail(call, invalid_output(TypeError("an exception inside the result can't be replaced")))
+    return made[0]
+
+
+def sendable(call: Call, result: Any) -> tuple[Any, Problem | None]:
+    """Return a host's success with U+FFFD in place of each lone surrogate, which would end a session over stdio.
+
+    Returns:
+        The success, and what is wrong if it can't be sent for another reason.
+    """
+    if can_be_sent(result):
+        return result, None
+    made = look(_repaired, None, call, None, result)
+    if made is not None and can_be_sent(made[0]):
+        return made[0], None
+    return result, invalid_output(ValueError("the result can't be written as JSON"))
+
+
+def _failed(value: Any) -> BaseException | None:
+    """Return the exception that a value is, or a group of those that a container holds and nothing else."""
+    alone = exception_in(value)
+    if alone is not None:
+        return alone
+    items = list(value.values() if isinstance(value, dict) else parts_of(value) if _is_sequence(value) else ())
+    found = [exc for item in items if (exc := exception_in(item)) is not None]
+    if not items or len(found) < len(items):
+        return None
+    return found[0] if len(found) == 1 else Group("all that was returned are exceptions", found)
+
+
+def _is_sequence(value: object) -> bool:
+    return isinstance(value, (list, tuple, set, frozenset))
+
+
+def _meaning(call: Call, options: Options | None, exc: BaseException) -> Problem:
+    """Return what a returned exception means. What the body did after it was made, nothing tells."""
+    maps, own = (options.maps, options.own_map) if options is not None else ((), None)
+    problem = resolve(exc, (*maps, *call.progress.maps), own)
+    if not isinstance(problem, Problem):
+        return crash(exc)
+    return problem if problem.basis == "stated" else replace(problem, outcome=None, basis="none")
+
+
+def _repaired(call: Call, options: Options | None, value: Any) -> tuple[Any]:
+    found = 0
+
+    def said_of(exc: BaseException, path: Path) -> dict[str, str]:
+        nonlocal found
+        found += 1
+        if found > MAX_LINES:
+            return {"error": "INTERNAL_ERROR"}
+        problem = _meaning(call, options, exc)
+        failure = failure_of(call, problem)
+        report_item(call, problem, failure, ".".join(map(str, path)))
+        return {"error": failure.code if problem.is_crash else f"{failure.code}: {failure.message}"}
+
+    made, replaced = exchanged(value, said_of)
+    if replaced:
+        log_surrogates(call)
+    return (made,)
