@@ -389,7 +389,7 @@ FINAL = Problem("GONE", "Gone.", "internal", outcome="unknown")
 def test_a_tool_that_runs_again(
     problem: Problem, name: str, arguments: dict[str, Any], handled: str | None, lines: Lines
 ) -> None:
-    """A failed write runs again if a retry is safe, with other arguments, or as another tool; else it fails as before."""
+    """A failed write runs again if a retry is safe, with other arguments, or as another tool; else it fails again."""
     call = failed_call(problem)
     refused = _refuse_again(call, name, arguments)
     assert [line.get("handled") for line in lines.read()] == ([handled] if handled else [])

@@ -60,7 +60,7 @@ def hook(exception: BaseException, failure: Failure) -> None:
     assert_type(failure.code, str)
     assert_type(failure.retry_after, float | None)
     assert_type(failure.text, str)
-    assert_type(failure.advice, str)
+    assert_type(failure.advice, str | None)
 
 
 errors = ErrorMap()
