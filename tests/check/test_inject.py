@@ -96,8 +96,8 @@ def test_an_attached_guard(lines: Lines, tmp_path: Path, monkeypatch: pytest.Mon
     assert done.found == {}
     tried: dict[str, set[str]] = {}
     for step in steps:
-        tool, comma, fault = step.partition(": ")[2].partition(", ")
-        if comma:
+        tool, colon, fault = step.partition(" of ")[2].partition(", ")[2].partition(": ")
+        if colon:
             tried.setdefault(tool, set()).add(fault)
     module = injected_server.__name__
     mapped = {f"{module}.{name}" for name in ("NotFound", "Busy", "Upstream")}
@@ -169,7 +169,7 @@ def test_arguments_that_no_schema_gives() -> None:
     assert list(inject(server).skipped.values()) == [["odd"]]
     steps: list[str] = []
     done = inject(server, ("odd", {"code": "Q7xyz"}), ("gone", {}), steps=steps.append)
-    assert (done.found, sum("odd, " in step for step in steps)) == ({}, len(ALWAYS) + 1)
+    assert (done.found, sum(" 1, odd: " in step for step in steps)) == ({}, len(ALWAYS) + 1)
     assert done.skipped["the call that you asked for, since there is no such tool"] == ["gone"]
     refused = inject(server, ("odd", {"code": 7}))
     assert [why.partition(" (")[0] for why in refused.skipped] == [
@@ -233,9 +233,9 @@ def _protocol_as_result(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _exits(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (run, toolrun, wire):
-        must_pass = module.must_pass
-        monkeypatch.setattr(module, "must_pass", lambda exc: isinstance(exc, SystemExit) or must_pass(exc))
+    for module, name in ((run, "must_pass"), (toolrun, "must_pass"), (wire, "ends_request")):
+        passes = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda exc, passes=passes: isinstance(exc, SystemExit) or passes(exc))
 
 
 def _silent_cancel(monkeypatch: pytest.MonkeyPatch) -> None:

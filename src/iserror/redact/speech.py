@@ -151,7 +151,8 @@ def safe_name(name: object) -> str:
 
 def log_name(name: str) -> str:
     """Return a name that a caller gave, as it may be in the log. Redaction comes before the cut."""
-    return safe_name(_redacted(name, MAX_TOOL_NAME, "log"))
+    # Not without its last word: many a name is one word.
+    return safe_name(redact_text(name[: MAX_TOOL_NAME * 32], profile="log"))
 
 
 def safe_details(details: Mapping[str, object]) -> dict[str, Scalar]:
