@@ -98,7 +98,8 @@ async def test_a_mounted_server_with_a_guard_of_its_own(lines: Lines) -> None:
 
     child.tool()(lookup)
     parent.mount(child, namespace="c")
-    parts = ("NO_SUCH_KEY", "There is no such key.", "not_found", "not_applied", scenarios.CHANGE)
+    # `KeyError` isn't the author's own class: its category says nothing of the outcome.
+    parts = ("NO_SUCH_KEY", "There is no such key.", "not_found", "unknown", scenarios.ONLY_IF_HARMLESS)
     async with hosts.in_memory(parent) as call:
         assert scenarios.failed("c_key", *parts)[0] == normalize(await call("c_key"))
         assert not_found("c_lookup") == normalize(await call("c_lookup"))
@@ -261,8 +262,8 @@ async def test_a_transform_function(where: str, lines: Lines) -> None:
     server.add_tool(Tool.from_tool(source, name="get", transform_fn=transform, output_schema=None))
     expected = not_found("get")
     if where == "inside-guarded":
-        # Nested: what an inner tool did not apply, the outer write may have.
-        parts = (*scenarios.NOT_FOUND[:3], "unknown", scenarios.UNSURE)
+        # Nested: what an inner tool did not apply, the outer one may have.
+        parts = (*scenarios.NOT_FOUND[:3], "unknown", scenarios.ONLY_IF_HARMLESS)
         expected = scenarios.failed("get", *parts, **scenarios.NOT_FOUND_MORE)[0]
     assert expected == await result_of(server, "get", {"invoice_id": "INV-42"})
     assert [("INVOICE_NOT_FOUND", "get")] == [(line["code"], line["tool"]) for line in lines.read()]
@@ -309,7 +310,8 @@ async def test_the_hosts_time_limit(masked: bool, lines: Lines) -> None:
         await asyncio.sleep(30)
 
     message = "The tool did not finish within 0.05 s."
-    expected = scenarios.failed("slow", "TIMEOUT", message, "deadline_exceeded", "unknown", scenarios.UNSURE)[0]
+    parts = ("TIMEOUT", message, "deadline_exceeded", "unknown", scenarios.ONLY_IF_HARMLESS)
+    expected = scenarios.failed("slow", *parts)[0]
     assert expected == await result_of(server, "slow")
     assert ["TIMEOUT"] == [line["code"] for line in lines.read()]
 

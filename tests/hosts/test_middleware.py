@@ -246,7 +246,10 @@ async def test_a_middleware_that_fails_itself(lines: Lines) -> None:
     """What a middleware raises of its own is mapped like a tool's failure, and a crash of it tells nothing."""
     for error, expected in (
         (scenarios.InvoiceNotFound("INV-42"), not_found("fine")),
-        (RuntimeError(scenarios.DSN), crash("fine")),
+        (
+            RuntimeError(scenarios.DSN),  # before the tool: nothing was applied
+            scenarios.failed("fine", *scenarios.CRASH[:3], "not_applied", scenarios.STOP)[0],
+        ),
     ):
         server = guarded(fine)
         server.add_middleware(Refusing(lambda error=error: error))

@@ -207,7 +207,7 @@ async def test_lone_surrogates(kind: str, lines: Lines) -> None:
 
 
 async def test_surrogates_of_a_middleware(lines: Lines) -> None:
-    """What a middleware puts into a success is looked at, too."""
+    """What a middleware puts into a success is looked at, too. fastmcp 4 itself can't carry it: the call fails."""
     if not hosts.IS_FASTMCP:
         pytest.skip("only fastmcp has middleware around its tools")
     from fastmcp.server.middleware import Middleware
@@ -220,7 +220,11 @@ async def test_surrogates_of_a_middleware(lines: Lines) -> None:
     server = serving(lambda: "fine")
     server.add_middleware(Answer())
     async with hosts.in_memory(server) as call:
-        assert (await call("tool"))["result"]["structuredContent"] == {"a": NAME}
+        answer = (await call("tool"))["result"]
+    if hosts.HOST == "fastmcp4":
+        assert answer["structuredContent"]["code"] == "INTERNAL_ERROR"
+        return
+    assert answer["structuredContent"] == {"a": NAME}
     assert [line["event"] for line in lines.read()] == ["surrogates_replaced"]
 
 
