@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Final, Literal, TypeAlias
 
@@ -61,8 +61,28 @@ async def cancel_request(session: Any, request_id: Any) -> None:
     params = kind.CancelledNotificationParams(requestId=request_id, reason="the client's time limit ran out")
     sent = kind.ClientNotification(kind.CancelledNotification(method="notifications/cancelled", params=params))
     with suppress(Exception), anyio.move_on_after(_CANCEL_LIMIT):
-        await inner.send_notification(sent)
+        async with _answer_to(inner, request_id) as answer:
+            await inner.send_notification(sent)
+            # Servers of the 1.x SDK answer the request then. An answer that comes while a session closes ends in an
+            # exception of the client's transport.
+            with anyio.move_on_after(_ANSWER_LIMIT):
+                await answer.receive()
 
+
+@asynccontextmanager
+async def _answer_to(session: Any, request_id: Any) -> AsyncIterator[Any]:
+    """Take the answer to a request for which the session no longer waits."""
+    took, answer = anyio.create_memory_object_stream[Any](1)
+    with took, answer:
+        session._response_streams[request_id] = took
+        try:
+            yield answer
+        finally:
+            session._response_streams.pop(request_id, None)
+
+
+_ANSWER_LIMIT: Final = 0.5
+"""Seconds to wait until the server answers a request that was canceled."""
 
 _CANCEL_LIMIT: Final = 2.0
 """Seconds to wait until a notification is written."""
