@@ -23,7 +23,7 @@ from fastmcp.server.middleware.error_handling import ErrorHandlingMiddleware, Re
 from fastmcp.server.middleware.rate_limiting import RateLimitingMiddleware
 from fastmcp.tools.base import ToolResult
 
-from tests.hosts.test_fastmcp import crash, crashing, guarded
+from tests.hosts.test_fastmcp import crashing, guarded
 from tests.hosts.test_registration import lookup, not_found, result_of
 
 pytestmark = [pytest.mark.host, pytest.mark.anyio]
