@@ -26,9 +26,9 @@ class ToolErrors(Settings):
         errors: What domain exceptions mean. Without a map, every exception except `ToolFailure` is a crash.
         effects: What tools do that declare nothing themselves: a mapping of names or patterns (`{"get_*": "read"}`) to
             `"read"`, `"idempotent"` or `"write"`, or a function of the host's tool object that returns one of them or
-            None. Of all patterns that match the registered name, the most careful one counts. `@guard(effect=...)` and
-            annotations go first. A tool of which nobody says it counts as a write when a repeat has to be safe, and
-            its texts claim nothing.
+            None. The most careful of all patterns that match the registered name counts. `@guard(effect=...)` and
+            annotations go first. A tool without a declared effect counts as a write when a retry has to be
+            safe, and its texts claim nothing.
         trust_upstream: Whether a pattern, or another server's annotations, can call a proxied tool `"read"` or
             `"idempotent"` (default: False). Its own name in `effects` always can.
         unknown_tool: Channel for a tool that is unknown or hidden: `"protocol"` (JSON-RPC -32602, the default) or

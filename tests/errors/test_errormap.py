@@ -82,7 +82,7 @@ BAD_CODES = ["", "AB", "gone", "GONE-1", "_GONE", "GONE_", "GO__NE", "1GONE", "G
 CODE = "code .* is not valid: use 3 to 64 characters of A-Z, 0-9 and single underscores"
 WAIT = "retry_after .* is neither seconds .*, a timedelta nor a function"
 NO_TEXT = " of GONE must be a text that is not empty"
-NO_PATH = "is no attribute path of the exception, such as 'invoice_id'"
+NO_PATH = "isn't an attribute path of the exception, such as 'invoice_id'"
 BAD_ENTRIES: list[tuple[dict[str, Any], str]] = [
     *(({"code": code}, CODE) for code in BAD_CODES),
     *(({"category": c}, "category .* is not valid: use one of aborted, ") for c in ("gone", "", 7, None, "NOT_FOUND")),
@@ -117,7 +117,7 @@ NO_TYPES = [Base(), int, None, 7, object(), [Base], BaseException, SystemExit, K
 @pytest.mark.parametrize("exception", [*NO_NAMES, *NO_TYPES, asyncio.CancelledError])
 def test_no_exception_type(exception: Any) -> None:
     """What is no subclass of Exception and no dotted name is a TypeError that says what an entry needs."""
-    words = "is no dotted name of an exception class" if isinstance(exception, str) else "an entry needs a subclass of"
+    words = "isn't a dotted name of an exception class" if isinstance(exception, str) else "an entry needs a subclass of"
     with pytest.raises(TypeError, match=words):
         one(exception)
 

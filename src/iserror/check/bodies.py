@@ -184,7 +184,7 @@ class Place:
 
     @property
     def effect(self) -> Effect | None:
-        """What the guard takes the tool to do; None if nobody declares it."""
+        """What the guard takes the tool to do; None if no author declares it."""
         return effect_of(self.options, self.annotations, self.tool, self.guards[0] if self.guards else None)
 
 

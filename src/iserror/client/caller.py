@@ -307,7 +307,7 @@ class ToolCaller:
             case ToolFailed(failure=Failure(retryable=True, outcome="not_applied")):
                 helps = True
             case ToolFailed(failure=Failure(retryable=True, outcome="unknown")):
-                helps = self._is_safe_to_retry(call)  # whatever the envelope says of it
+                helps = self._is_safe_to_retry(call)  # whatever the envelope claims
             case OutcomeUnknown(repeatable=True) | NotSent(reason="connection"):
                 helps = True
             case _:

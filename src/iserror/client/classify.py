@@ -44,7 +44,7 @@ MAX_NAMES: Final = 500
 """Names of a catalog to compare an unknown name with."""
 
 MAX_VALUES: Final = 5_000
-"""Values in an error's data. Of more only the request id is kept."""
+"""Values in an error's data. If there are more, only the request id is kept."""
 
 
 def classify(

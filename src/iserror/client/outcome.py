@@ -42,7 +42,7 @@ class _Called:
     attempts: int = 1
     """How often `ToolCaller` tried the call. 0 if a limit forbade it."""
     read_only: bool = field(default=False, repr=False, compare=False)
-    """Whether the tool's annotations say that it only reads, so that no call has an effect. `ToolCaller` sets it."""
+    """Whether the tool's annotations declare that it only reads: then no call has an effect. `ToolCaller` sets it."""
 
     @property
     def request_id(self) -> str | None:

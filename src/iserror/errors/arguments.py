@@ -17,7 +17,7 @@ from iserror.support.schema import violations
 from iserror.support.sdk import parameters_of, parent_of
 
 MAX_REASONS: Final = 20
-"""Reasons that are told."""
+"""The most reasons in an answer."""
 
 MAX_LOOKED: Final = 200
 """Errors of a validator that are looked at: one argument may have tens of thousands."""

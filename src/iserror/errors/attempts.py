@@ -115,7 +115,7 @@ def _earlier(exc: BaseException) -> bool:
             passed.append(module)
             if module.startswith(_BULK):
                 return True
-            # A connection has a retry of its own below, of which no attempt sends a command.
+            # A connection retries by itself below. None of those attempts sends a command.
             connecting = connecting or (module.endswith(".connection") and name.startswith(("connect", "get_conn")))
             reader = tenacity_repeated if module.startswith("tenacity") else RECORDS.get(name, {}).get(module)
             if reader is None or (reader is redis_repeated and connecting):
@@ -151,7 +151,7 @@ def _carried(link: Any) -> bool:
 
 
 def _said(exc: Any, witnessed: set[str]) -> bool:
-    """Return True if the record of the library that raised an exception shows a repeat, or can't be read."""
+    """Return True if the record of the library that raised an exception shows a retry, or can't be read."""
     for kind in type(exc).__mro__:
         judge = JUDGES.get(kind.__module__.partition(".")[0])
         if judge is not None:
@@ -160,7 +160,7 @@ def _said(exc: Any, witnessed: set[str]) -> bool:
 
 
 def outside(exc: BaseException) -> Iterator[BaseException]:
-    """Yield what an exception came from, as far as no client caught it.
+    """Yield what an exception came from, up to the client that caught it.
 
     What a client caught and raised again is explained by the client's own exception.
     """

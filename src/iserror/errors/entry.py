@@ -42,7 +42,7 @@ class Entry:
     """Whether its exception is the author's own, so that the category says what the tool had done."""
 
     def unproven(self) -> Entry:
-        """Return what a pack's entry says where nobody knows whether something was done: outcome and words together."""
+        """Return a pack's entry for a failure of unknown outcome: outcome and words together."""
         return replace(self, outcome="unknown", message=self.claimless or self.message, hint=self.next_step)
 
     @property
@@ -102,6 +102,8 @@ def named_paths(what: str, code: str, names: Iterable[str] | Mapping[str, str]) 
     for key, path in pairs:
         match = PATH.match(f"exc.{path}")
         if not isinstance(key, str) or not match or "__" in path:
-            raise ValueError(f"{what} of {code}: {path!r} is no attribute path of the exception, such as 'invoice_id'")
+            raise ValueError(
+                f"{what} of {code}: {path!r} isn't an attribute path of the exception, such as 'invoice_id'"
+            )
         checked.append((key, tuple(path.split("."))))
     return tuple(checked)

@@ -69,8 +69,8 @@ class ErrorMap:
             retry_after: Seconds, a `timedelta`, or a function of the exception that returns seconds, a `timedelta`,
                 a `datetime`, a `Retry-After` header value or None. A function that raises counts as None. On the
                 wire if the call may be repeated.
-            outcome: Whether the side effect took place. If omitted, the category says it for an exception class of
-                your own: `not_found` and the like mean that nothing was applied. For a class of a library it is
+            outcome: Whether the side effect took place. If omitted, the category says it for your own exception
+                class: `not_found` and the like mean that nothing was applied. For a class of a library it is
                 `unknown`.
             details: Attributes of the exception to put into `details`, by name, or key to attribute path.
             safe: Attribute paths whose values are shown as they are, neither redacted, shortened nor quoted. Use it
@@ -123,7 +123,7 @@ class ErrorMap:
     def _key(exception: object) -> type[BaseException] | str:
         if isinstance(exception, str):
             if not _DOTTED.match(exception):
-                raise TypeError(f"{exception!r} is no dotted name of an exception class, such as 'httpx.ReadTimeout'")
+                raise TypeError(f"{exception!r} isn't a dotted name of an exception class, such as 'httpx.ReadTimeout'")
             return exception
         if isinstance(exception, type) and issubclass(exception, Exception):
             return exception
@@ -156,7 +156,7 @@ class ErrorMap:
         for pack in packs:
             if not isinstance(pack, Pack):
                 raise TypeError(
-                    f"{pack!r} is no pack: use iserror.packs.httpx and the like, or *iserror.packs.detect()"
+                    f"{pack!r} isn't a pack: use iserror.packs.httpx and the like, or *iserror.packs.detect()"
                 )
             if included.setdefault(pack.name, pack) != pack:
                 raise ValueError(f"another pack is named {pack.name} already: give one of them another name")

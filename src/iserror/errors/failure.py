@@ -104,14 +104,14 @@ class Failure(BaseModel):
         return cls.model_validate({**sent.to_wire(), **texts})
 
     def __eq__(self, other: object) -> bool:
-        # The whole text isn't sent with the envelope: what was read from one is equal to what was said.
+        # The whole text isn't sent with the envelope: a failure read from it equals the one that was sent.
         return isinstance(other, Failure) and self.__dict__ == other.__dict__
 
     def worded(self, words: str) -> Failure:
         """Return the failure with the author's whole text, of which `message` is the first line.
 
         Args:
-            words: Redacted lines. They stand in the text for the model, and not in the envelope.
+            words: Redacted lines. The text for the model has them, the envelope does not.
         """
         self._words = words
         return self

@@ -124,7 +124,7 @@ def say(
     Args:
         problem: What went wrong. Texts that are `Safe` have been redacted, or their author marked them as safe.
         tool: The tool's name as the caller used it, cleaned.
-        effect: What that tool does; None if nobody declared it.
+        effect: What that tool does; None if no author declared it.
         request_id: 32 hex digits.
         trace_id: 32 hex digits or None.
         keyed: Whether the call has an idempotency key: a retry runs only if this call applied nothing.

@@ -45,8 +45,8 @@ def resolve(exc: BaseException, maps: Sequence[ErrorMap], own: ErrorMap | None =
     Args:
         exc: The exception. One that isn't an `Exception` (an exit, a stray cancellation) is a crash too.
         maps: The maps to look in, the nearest first.
-        own: The one of them that is for this tool alone. What it says of the outcome holds for the failure of a tool
-            that this one called, too.
+        own: The one of them that is for this tool alone. The outcome that it declares applies to the failure of
+            a tool that this one called, too.
     """
     if not issubclass(type(exc), (Exception, Group)):
         return crash(exc)
@@ -143,7 +143,7 @@ def _speaks_of(exc: BaseException, context: BaseException) -> bool:
 
 
 def _is_wrapped_by_library(exc: BaseException) -> bool:
-    """Return True if a host raised an exception, or a client library one of its own: it wrapped what it handled."""
+    """Return True if a host raised an exception, or a client library its own: it wrapped what it handled."""
     module = raised_in(exc)
     top = package_of(module)
     if top in HOSTS or top in _STDLIB_CLIENTS:

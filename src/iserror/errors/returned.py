@@ -41,7 +41,7 @@ def problem_of_result(texts: list[str], meta: object) -> Problem:
     own_meta = {key: item for key, item in items if not str(key).startswith(OWN_KEYS)}
     sent = Failure.from_wire(meta[FAILURE_KEY]) if isinstance(meta, Mapping) and FAILURE_KEY in meta else None
     if sent is not None:
-        # Another server's words, in quotes. Whether a repeat is safe, and what to do next, is said here.
+        # Another server wrote this text: it is quoted. This server decides whether a retry is safe, and what to do.
         return Problem(
             sent.code,
             quoted(sent.message, MAX_WORDS) or "The call failed.",

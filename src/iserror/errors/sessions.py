@@ -18,7 +18,7 @@ Side = Literal["client", "upstream"]
 """Whom a session talked to: the client of this call, or a server behind this one."""
 
 SESSION_CODES: Final = frozenset({"CLIENT_CANNOT_ASK", "UPSTREAM_TIMEOUT", "UPSTREAM_SESSION_LOST"})
-"""The codes that a session's exception gets where no map says it."""
+"""The codes that a session's exception gets if no map has an entry for it."""
 
 _ASKING: Final = frozenset(
     {
@@ -61,7 +61,7 @@ def side_of(exc: BaseException) -> Side | None:
 
 
 def problem_of_session(exc: BaseException, side: Side | None) -> Problem | None:
-    """Return what an exception of a session means, where no map says it; None if it is a crash.
+    """Return what an exception of a session means if no map has an entry; None for a crash.
 
     Args:
         exc: The exception.

@@ -188,7 +188,7 @@ def _bound_class(cls: Any, hosts: tuple[Any, ...]) -> type[ToolFailure]:
 
 
 def came_from(exc: BaseException) -> tuple[BaseException | None, str]:
-    """Return what an exception came from, as `origin` does, and for a guard's `ToolFailure` what it was raised for."""
+    """Return what an exception came from, like `origin`, and for a guard's `ToolFailure` what it was raised for."""
     cause = raised_of(exc)
     return (cause, "cause") if cause is not None else origin(exc)
 

@@ -19,9 +19,9 @@ Basis: TypeAlias = Literal["stated", "entry", "category", "pack", "upstream", "c
 - `entry`: `outcome=` of an entry of the author's own map.
 - `category`: the category that the author chose, for an exception of the author's own.
 - `pack`: what a library recorded of its request.
-- `upstream`: another server, of the call that it was sent. It never makes a repeat safe.
+- `upstream`: another server, of the call that it was sent. It never makes a retry safe.
 - `code`: the meaning of a code that iserror issues itself.
-- `none`: nobody.
+- `none`: no evidence.
 """
 
 _APPLIES_NOTHING: Final = frozenset(
@@ -96,14 +96,14 @@ def judge(
     Args:
         code: The failure's code.
         category: Its category.
-        effect: What the tool does; None if nobody declared it.
-        outcome: What is said of it; None if nothing is.
-        basis: Who says that.
+        effect: What the tool does; None if no author declared it.
+        outcome: The outcome that `basis` declares; None if there is none.
+        basis: Who declares it.
         can_help: Whether an equal call can succeed.
         retry_after: Seconds to wait before it.
         untouched: Whether no body of this call began.
         keyed: Whether the call carries an idempotency key. A failure that isn't `not_applied` stays with the key, so
-            that a repeat gets it again.
+            that a retry gets it again.
     """
     if effect == "read" or untouched:
         outcome, proven = "not_applied", True
@@ -127,7 +127,7 @@ def declared_by(category: str) -> Outcome:
 def advice_for(
     code: str, category: str, effect: Effect | None, outcome: Outcome, retryable: bool, retry_after: float | None = None
 ) -> str | None:
-    """Return the phrase that tells the model what to do next; None if there is nothing to add to the author's words."""
+    """Return the phrase that tells the model what to do next; None if there is nothing to add to the author's text."""
     if retryable:
         return repeat_after(retry_after)
     if outcome == "applied" and effect == "write":

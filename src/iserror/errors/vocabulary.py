@@ -30,7 +30,7 @@ Outcome: TypeAlias = Literal["not_applied", "unknown", "partial", "applied"]
 """Whether the tool's side effect took place."""
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
-"""What a tool does to the world. A tool of which nobody says it counts as a write for `retryable`, and for nothing
+"""What a tool does to the world. A tool without a declared effect counts as a write for `retryable`, and for nothing
 else."""
 
 Level: TypeAlias = Literal["warning", "error"]

@@ -117,7 +117,7 @@ class Call:
 
     @property
     def effect(self) -> Effect | None:
-        """What the tool does; None if nobody says it."""
+        """What the tool does; None if no author declares it."""
         progress = self.progress
         return effect_of(progress.options, progress.annotations, progress.tool, self.settings, self.tool)
 

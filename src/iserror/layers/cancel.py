@@ -105,7 +105,7 @@ def cancelled_by_scope() -> bool:
 
 
 def cancellations(task: asyncio.Task[object] | None) -> int:
-    """Return how often somebody has asked a task to end; 0 where asyncio doesn't count that (before Python 3.11)."""
+    """Return how often a task was asked to end; 0 where asyncio doesn't count that (before Python 3.11)."""
     return task.cancelling() if task is not None and sys.version_info >= (3, 11) else 0
 
 

@@ -47,7 +47,7 @@ def checked_effects(effects: object) -> Effects | None:
 
 
 def annotated_effect(annotations: object) -> Effect | None:
-    """Return what a tool's annotations say that it does; None if they say nothing of it.
+    """Return the effect that a tool's annotations declare; None if they declare none.
 
     A tool that is read-only and destructive at once counts as a write (MCP, `ToolAnnotations`).
     """
@@ -93,6 +93,6 @@ def weakened(effects: Effects | None, tool: Any, annotations: object) -> str | N
     if said is None or _CARE.index(said) >= _CARE.index(annotated):
         return None
     return (
-        f"effects= calls the tool {tool.name!r} {said!r}, but its annotations say {annotated!r}, which holds: "
+        f"effects= calls the tool {tool.name!r} {said!r}, but its annotations declare {annotated!r}, which applies: "
         f"change the annotations, or use @guard(effect={said!r})"
     )

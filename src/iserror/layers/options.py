@@ -77,10 +77,10 @@ def name_of(fn: Any) -> str:
 def effect_of(
     options: Options | None, annotations: object, tool: Any, settings: Settings | None, name: str = ""
 ) -> Effect | None:
-    """Return what a tool does; None if nobody says it.
+    """Return what a tool does; None if no author declares it.
 
-    `@guard` goes first, then the annotations, then `ToolErrors(effects=...)`. Of a tool that another server runs,
-    annotations and patterns can only say that it is a write, unless the settings trust the upstream.
+    `@guard` goes first, then the annotations, then `ToolErrors(effects=...)`. For a tool that another server
+    runs, annotations and patterns can only declare a write, unless the settings trust the upstream.
 
     Args:
         options: Those of its function, if that is guarded.

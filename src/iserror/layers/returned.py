@@ -39,7 +39,7 @@ def checked(call: Call, options: Options, value: Any) -> Any:
 
 
 def sendable(call: Call, result: Any) -> tuple[Any, Problem | None]:
-    """Return a host's success with U+FFFD in place of each lone surrogate, which would end a session over stdio.
+    """Return a host's success with U+FFFD instead of each lone surrogate, which would end a session over stdio.
 
     Returns:
         The success, and what is wrong if it can't be sent for another reason.

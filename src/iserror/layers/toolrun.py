@@ -104,7 +104,7 @@ def _is_the_call(call: Call, name: str) -> bool:
 def _refuse_again(call: Call, name: str, arguments: Mapping[str, Any]) -> BaseException | None:
     """Return what a middleware gets that runs a failed tool again: of a declared write, the same failure.
 
-    Unless a repeat is safe, or the arguments are others. A tool that isn't declared to write runs as on the bare host.
+    Unless a retry is safe, or the arguments are others. A tool that isn't declared to write runs as on the bare host.
     """
     progress = call.progress
     problem, failure = progress.problem, progress.failure

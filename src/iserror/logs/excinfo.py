@@ -33,7 +33,7 @@ MAX_ERRORS: Final = 1_000
 """The most errors of a pydantic exception for which their places are listed: it makes a list of them all."""
 _MAX_SOURCE: Final = 300
 
-# Of one failure in all, however many exceptions it has. What comes first gets the most.
+# The limits for one failure in all, however many exceptions it has. What comes first gets the most.
 MAX_CHARS: Final = 16_384
 MAX_NOTE_CHARS: Final = 4_096
 MAX_ALL_NOTES: Final = 100

@@ -43,7 +43,7 @@ def entry(
         category: gRPC's code for it.
         message: What was observed.
         hint: What to do next.
-        outcome: Of the request.
+        outcome: The outcome of the request.
         retryable: Whether a repeat can help.
         level: The log level.
         claimless: The message where the outcome is unknown, if the other one says that nothing was done.

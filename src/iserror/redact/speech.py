@@ -128,13 +128,13 @@ def joined(parts: Iterable[str]) -> str:
 
 
 class Filled(Safe):
-    """A text of an author's words and of values in quotes. It has been redacted."""
+    """A text by an author, with values in quotes. It has been redacted."""
 
     parts: tuple[str, ...] = ()
 
 
 def filled(parts: Iterable[str]) -> str:
-    """Return what `joined` does, with the parts: what an author wrote around the values may be looked at again."""
+    """Return what `joined` returns, with the parts: what an author wrote around the values may be looked at again."""
     kept = tuple(parts)
     whole = joined(kept)
     if not isinstance(whole, Safe):

@@ -1,6 +1,6 @@
 """What a tool may return by mistake: exceptions as values, and texts that no encoding has (lone surrogates).
 
-A value without them is told at the speed of C; only what isn't plain data is walked, within bounds.
+A value without them is recognized at the speed of C; only what isn't plain data is walked, within bounds.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def is_clean(value: object) -> bool:
 
 
 def exchanged(value: Any, exchange: Callable[[BaseException, Path], dict[str, str]]) -> tuple[Any, bool]:
-    """Return a value with other things in place of its exceptions, and U+FFFD in place of each lone surrogate.
+    """Return a value with other things instead of its exceptions, and U+FFFD instead of each lone surrogate.
 
     What holds none of them is the same object as before, and nothing is changed in place.
 

@@ -31,7 +31,7 @@ _OUTCOMES: Final[Mapping[str, Outcome]] = {
     CHANGE: "not_applied",
     NOT_UNCHANGED: "not_applied",
 }
-"""What the advice in a text says of the outcome; the other phrases say nothing of it."""
+"""The outcomes that advice in a text shows; the other phrases show none."""
 
 
 def assert_tool_error(

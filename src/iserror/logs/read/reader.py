@@ -20,8 +20,8 @@ Where = str | os.PathLike[str]
 def find(id: str, path: Where | Iterable[Where] | None = None) -> list[Record]:
     """Return every record of one request id or trace id, in time order.
 
-    Records of other calls that name the id as that of a server behind them (`upstream_request_id`) come after those: an
-    upstream may send any id. Of a log of more than 32 MiB, only the part around the call is searched for them.
+    Records of other calls that name the id as their upstream's (`upstream_request_id`) come after those: an
+    upstream may send any id. In a log of more than 32 MiB, only the part around the call is searched for them.
 
     Args:
         id: The id as a client shows it, case and dashes don't matter; or its first digits, at least four, for the

@@ -29,7 +29,7 @@ class Found(NamedTuple):
     """The result of a search."""
 
     records: list[Record]
-    """The call's own in time order; then those of calls that name the id as that of a server behind them."""
+    """The call's own in time order; then those of calls that name the id as their upstream's."""
     everything: bool = True
     """Whether all of the log was searched, and not only the part where the call has to be."""
     skipped: int = 0
@@ -64,7 +64,7 @@ class _Search:
 
     @cached_property
     def others(self) -> _Search:
-        """The same search once more, for the lines of other calls that name the id."""
+        """The same search again, for the lines of other calls that name the id."""
         return _Search(self.wanted, self.since, self.until)
 
     def take(self, source: Source, lines: list[Line]) -> None:
