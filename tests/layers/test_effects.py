@@ -204,7 +204,7 @@ async def test_a_pattern_weakens_no_annotation(
         guard.attach(server)
     said = [str(warning.message) for warning in caught if "effects= calls" in str(warning.message)]
     assert len(said) == warns
-    assert all(f"effects= calls the tool 'tool' {effect!r}, but its annotations say" in text for text in said)
+    assert all(f"effects= calls the tool 'tool' {effect!r}, but its annotations declare" in text for text in said)
     async with hosts.in_memory(server) as call:
         assert told(await call("tool")) == expected
 
