@@ -146,7 +146,7 @@ def _short_lines(text: str) -> Iterable[str]:
 
 
 def _is_remote(text: str, whole: str) -> bool:
-    """Return True for the traceback with which a worker process sent this exception: it ends with the text of that exception."""
+    """Return True for the traceback with which a worker process sent this exception: its text ends it."""
     ends_so = bool(whole) and text.rstrip(' \n"').endswith(whole.rstrip(' \n"'))
     return ends_so and "Traceback (most recent call last):" in text
 
