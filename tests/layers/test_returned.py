@@ -46,6 +46,10 @@ def crash() -> BaseException:
         return exc
 
 
+UNTYPED = object()
+"""Stands for no return type."""
+
+
 def serving(make: Callable[[], Any], hint: Any = Any, **settings: Any) -> Any:
     """A server whose tool returns what is made."""
     errors = ErrorMap()
@@ -58,7 +62,8 @@ def serving(make: Callable[[], Any], hint: Any = Any, **settings: Any) -> Any:
         made = make()
         return await made if asyncio.iscoroutine(made) else made
 
-    tool.__annotations__["return"] = hint
+    if hint is not UNTYPED:
+        tool.__annotations__["return"] = hint
     server.tool()(guard(**settings)(tool) if settings else tool)
     return server
 
@@ -189,7 +194,7 @@ TEXTS: dict[str, tuple[Callable[[], Any], Any]] = {
     "a model": (lambda: Row(name=LONE), Row),
     "a dataclass": (lambda: Part(name=LONE), Any),
     "a block": (lambda: hosts.TextContent(type="text", text=LONE), Any),
-    "a result": (call_result, Any),
+    "a result": (call_result, UNTYPED),  # the lowest 1.x SDK refuses one from a tool with a type
 }
 
 
