@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraints, field_validator, model_validator
 from typing_extensions import Self
 
 from iserror.errors.verdict import ADVICE_PATTERN, repeat_after
@@ -40,7 +40,7 @@ class Failure(BaseModel):
     code: Annotated[str, StringConstraints(min_length=3, max_length=64, pattern=CODE_PATTERN)]
     message: Line
     hint: Line | None = None
-    advice: Annotated[str, StringConstraints(pattern=ADVICE_PATTERN)] | None = None
+    advice: str | None = None
     """What to do next, in one of a few fixed phrases (`docs/reference/wire-format.md`). Some frameworks show the model
     the envelope alone, without the text."""
     retryable: bool
@@ -54,6 +54,13 @@ class Failure(BaseModel):
     trace_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None = None
     details: dict[str, str | int | float | bool | None] | None = None
     _words: str = PrivateAttr(default="")
+
+    @field_validator("advice")
+    @classmethod
+    def _is_a_phrase(cls, advice: str | None) -> str | None:
+        if advice is not None and not _ADVICE.match(advice):
+            raise ValueError("advice isn't one of the phrases")
+        return advice
 
     @model_validator(mode="after")
     def _names_one(self) -> Self:
