@@ -7,7 +7,7 @@ import logging.config
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, computed_field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_field
 
 from iserror import Batch, ErrorMap, PartialResult, ToolErrors, ToolFailure
 from iserror.errors.arguments import reasons_of
@@ -476,20 +476,30 @@ def test_results_are_kept_by_alias() -> None:
 
 
 def test_only_some_of_many_errors_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of items that don't fit cost no more than a few hundred."""
+    """Thousands of items that don't fit cost no more than a few hundred, whoever tells what is wrong."""
     from iserror.errors import arguments
 
     class Item(BaseModel):
         a: int
         b: int
 
+    class Takes(BaseModel):
+        items: list[Item]
+
+    class Taking:
+        parameters = Takes.model_json_schema()
+
+    given = {"items": [{}] * 3_000}
     with pytest.raises(ValidationError) as caught:
-        TypeAdapter(list[Item]).validate_python([{}] * 3_000)
-    looked = []
-    monkeypatch.setattr(arguments, "_rule", lambda kind, context: looked.append(kind) or "is required")
-    reasons = reasons_of(caught.value, _Tool(), {})
-    assert reasons
-    assert len(looked) == arguments.MAX_LOOKED
+        Takes.model_validate(given)
+    listed: list[str] = []
+    monkeypatch.setattr(arguments, "_rule", lambda kind, context: listed.append(kind) or "is required")
+    reasons = reasons_of(caught.value, Taking(), given)
+    assert reasons[:2] == [("items[0].a", "is required"), ("items[0].b", "is required")]
+    assert listed == []
+    # Where the schema alone finds nothing, the validator's errors are listed, and the first are looked at.
+    assert reasons_of(caught.value, Taking(), {"items": []})[:1] == reasons[:1]
+    assert len(listed) == arguments.MAX_LOOKED
 
 
 class Priced(Exception):

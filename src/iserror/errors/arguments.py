@@ -19,6 +19,9 @@ from iserror.support.sdk import parameters_of, parent_of
 MAX_REASONS: Final = 20
 """The most reasons in an answer."""
 
+MAX_LISTED: Final = 1_000
+"""Errors that are listed for their rules. If there are more, the JSON Schema alone tells the rules."""
+
 MAX_LOOKED: Final = 200
 """Errors of a validator that are looked at: one argument may have tens of thousands."""
 
@@ -99,7 +102,16 @@ def reasons_of(error: BaseException, tool: Any, arguments: object) -> list[tuple
     if parent_of(tool) is not None:
         # A transformed tool's error has the names of the tool behind it, which the caller doesn't know.
         return reasons_of_json(schema, arguments)
+    if look(_count, 0, error) > MAX_LISTED:
+        # Listing them all takes longer than to look for the first ones again.
+        found = reasons_of_json(schema, arguments)
+        if found:
+            return found
     return shield(_from_pydantic, [], look(_errors_of, [], error), schema)[:MAX_REASONS]
+
+
+def _count(error: Any) -> int:
+    return int(error.error_count())
 
 
 def _errors_of(error: Any) -> list[dict[str, Any]]:
