@@ -26,7 +26,7 @@ from iserror.client.outcome import (
     code_of,
     is_failure,
 )
-from iserror.client.session import by_name, list_tools
+from iserror.client.session import by_name, list_tools, sender
 from iserror.errors.failure import Failure
 from iserror.layers.ids import new_request_id
 from iserror.logs.emit import emit
@@ -43,7 +43,6 @@ from iserror.support.sdk_client import (
     is_annotated,
     note_ids,
     sent_id,
-    tool_sender,
 )
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ class ToolCaller:
         if traceparent is not None and parse_traceparent(traceparent) is None:
             raise ValueError("traceparent is not valid: use 00-TRACE_ID-SPAN_ID-FLAGS (W3C Trace Context)")
         self.run_id = run_id or new_request_id()
-        self._send = tool_sender(session)
+        self._send = sender(session)
         self._session = session
         self._tools = None if tools is None else by_name(tools)
         self._listing: anyio.Lock | None = None

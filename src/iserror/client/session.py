@@ -1,10 +1,13 @@
-"""The list of tools behind a connected client."""
+"""A connected client: its list of tools, and how it sends a call."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from iserror.support.sdk_client import next_page
+from iserror.support.sdk_client import tool_sender as sender
+
+__all__ = ["MAX_PAGES", "by_name", "list_tools", "sender"]
 
 MAX_PAGES: Final = 100
 """Pages of `tools/list` to ask for: a server may return cursors forever."""

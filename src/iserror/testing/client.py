@@ -9,9 +9,9 @@ from typing import Any
 
 from iserror.client.classify import classify
 from iserror.client.outcome import CallOutcome
+from iserror.client.session import sender
 from iserror.hosts.memory import in_memory_client
 from iserror.support.look import look
-from iserror.support.sdk_client import tool_sender
 
 
 class Connection:
@@ -23,7 +23,7 @@ class Connection:
 
     def __init__(self, client: Any) -> None:
         self.client = client
-        self._send = tool_sender(client)
+        self._send = sender(client)
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any] | None = None, *, meta: Mapping[str, Any] | None = None
