@@ -141,6 +141,7 @@ async def test_a_function_that_fails(answer: object, capsys: pytest.CaptureFixtu
         ({"effects": {3: "read"}}, TypeError, "3 isn't a tool's name or a pattern"),
         ({"effects": {"get_*": "reads"}}, ValueError, "'reads' of 'get_\\*' isn't one of read, idempotent, write"),
         ({"effects": {"get_*": None}}, ValueError, "None of"),
+        ({"effects": {"get_*": []}}, ValueError, "\\[\\] of"),
         ({"trust_upstream": "yes"}, ValueError, "trust_upstream"),
     ],
 )

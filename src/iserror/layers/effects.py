@@ -41,7 +41,7 @@ def checked_effects(effects: object) -> Effects | None:
     for pattern, effect in effects.items():
         if not isinstance(pattern, str):
             raise TypeError(f"effects: {pattern!r} isn't a tool's name or a pattern of names, such as 'get_*'")
-        if effect not in EFFECTS:
+        if not isinstance(effect, str) or effect not in EFFECTS:
             raise ValueError(f"effects: {effect!r} of {pattern!r} isn't one of {', '.join(_CARE)}")
     return dict(effects)
 
