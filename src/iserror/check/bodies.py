@@ -299,14 +299,21 @@ _NONE: Final = object()
 
 
 @contextlib.contextmanager
-def unlogged() -> Iterator[None]:
-    """Keep what the check provokes out of the user's log."""
-    before = State.file, State.stderr, State.configured
-    State.file, State.stderr, State.configured = None, None, True
+def kept_log() -> Iterator[None]:
+    """Restore the user's log afterwards."""
+    before = State.file, State.stderr, State.level, State.configured
     try:
         yield
     finally:
-        State.file, State.stderr, State.configured = before
+        State.file, State.stderr, State.level, State.configured = before
+
+
+@contextlib.contextmanager
+def unlogged() -> Iterator[None]:
+    """Keep what the check provokes out of the user's log."""
+    with kept_log():
+        State.file, State.stderr, State.configured = None, None, True
+        yield
 
 
 def _behind(tool: Any) -> Any:

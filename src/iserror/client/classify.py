@@ -10,7 +10,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic import ValidationError
 
@@ -29,10 +29,10 @@ from iserror.errors.failure import Failure
 from iserror.errors.partial import PartialResult
 from iserror.redact import redact
 from iserror.redact.speech import safe_line
-from iserror.support.causes import Group, frames, leaves, text_of
+from iserror.support.causes import Group, innermost, leaves, text_of
 from iserror.support.jsonrpc import FAILURE_KEY, INVALID_PARAMS, REQUEST_ID_KEY, URL_ELICITATION_REQUIRED
 from iserror.support.look import is_ours, look, shield
-from iserror.support.sdk import protocol_error_data
+from iserror.support.sdk import package_of, protocol_error_data
 from iserror.support.sdk_client import client_fault, is_session_gone, wire_form
 
 if TYPE_CHECKING:
@@ -65,11 +65,12 @@ def classify(
     """
     kind = type(x)  # an object may lie about its class
     if issubclass(kind, BaseException):
-        if not look(lambda: all(issubclass(type(leaf), Exception) for leaf in leaves(x)), True):  # type: ignore[arg-type]
+        exc = cast("BaseException", x)
+        if not look(lambda: all(issubclass(type(leaf), Exception) for leaf in leaves(exc)), True):
             raise TypeError(f"{kind.__name__} is not a failure of a call: let it propagate")
-        return _safely(_of_exception, _unknown("client", x), x, tool, catalogue)  # type: ignore[arg-type]
+        return _safely(_of_exception, _unknown("client", exc), exc, tool, catalogue)
     if issubclass(kind, (bytes, bytearray)):
-        return _safely(_of_bytes, _UNREADABLE, x, jsonrpc_id, tool, catalogue)  # type: ignore[arg-type]
+        return _safely(_of_bytes, _UNREADABLE, cast("bytes", x), jsonrpc_id, tool, catalogue)
     if issubclass(kind, Mapping):
         return _safely(_of_message, _UNREADABLE, x, jsonrpc_id, tool, catalogue)
     wire = look(wire_form, None, x)
@@ -91,10 +92,8 @@ def _safely(read: Callable[[Unpack[Ts]], CallOutcome], otherwise: CallOutcome, *
         try:
             return read(*args)
         except Exception as exc:
-            innermost = None
-            for innermost in frames(exc):  # noqa: B007 - the last one is wanted
-                pass
-            if isinstance(exc, RecursionError) or innermost is None or not is_ours(innermost):
+            frame = innermost(exc)
+            if isinstance(exc, RecursionError) or frame is None or not is_ours(frame):
                 return otherwise
             raise
 
@@ -312,7 +311,7 @@ def _of_exception(exc: BaseException, tool: str | None, catalogue: Iterable[str]
 def _of_transport_error(exc: BaseException) -> CallOutcome:
     """Read an exception of what is below the SDK: the HTTP client, the streams, the system."""
     names = {cls.__name__ for cls in type(exc).__mro__}
-    library = type(exc).__module__.partition(".")[0]
+    library = package_of(type(exc).__module__)
     if library in _HTTP_LIBRARIES:
         status = look(lambda: int(getattr(exc, "response").status_code), None)  # noqa: B009 - of httpx's class
         if status is not None and 400 <= status < 500 and status != 408:

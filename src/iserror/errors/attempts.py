@@ -26,6 +26,7 @@ from iserror.errors.records import (
 from iserror.support.causes import frames, module_of
 from iserror.support.loading import is_library
 from iserror.support.look import look
+from iserror.support.sdk import package_of
 
 MAX_FRAMES: Final = 400
 """The most frames of a failure that are looked at. A longer traceback can't be read as a whole."""
@@ -61,7 +62,7 @@ _REPEATING: Final = _names(
 
 
 def _is_known(module: str) -> bool:
-    top = module.partition(".")[0]
+    top = package_of(module)
     return top in _NEUTRAL or top in _CLIENTS or top in sys.stdlib_module_names
 
 
@@ -72,10 +73,10 @@ def _wrapped(passed: list[str]) -> bool:
         passed: The modules that the failure passed through, innermost last. The first one that isn't known is the
             author's.
     """
-    last = next((at for at in range(len(passed) - 1, -1, -1) if passed[at].partition(".")[0] in _CLIENTS), -1)
+    last = next((at for at in range(len(passed) - 1, -1, -1) if package_of(passed[at]) in _CLIENTS), -1)
     author = ""
     for module in passed[: last + 1]:
-        top = module.partition(".")[0]
+        top = package_of(module)
         if top in _REPEATING:
             return True
         if _is_known(module):
@@ -83,7 +84,7 @@ def _wrapped(passed: list[str]) -> bool:
         author = author or top
         if top != author and is_library(module):
             return True
-    return any(module.partition(".")[0] in _REPEATING for module in passed)
+    return any(package_of(module) in _REPEATING for module in passed)
 
 
 # --- the failure as a whole ----------------------------------------------------------------------------------
@@ -120,13 +121,13 @@ def _earlier(exc: BaseException) -> bool:
             reader = tenacity_repeated if module.startswith("tenacity") else RECORDS.get(name, {}).get(module)
             if reader is None or (reader is redis_repeated and connecting):
                 continue
-            witnessed.add(module.partition(".")[0])
+            witnessed.add(package_of(module))
             if look(_read, True, reader, frame, link, own):
                 return True
         if _wrapped(passed):
             return True
         # What a client caught and raised again is explained by the client's own exception.
-        caught_by_client = number > 0 and passed and passed[0].partition(".")[0] in _CLIENTS
+        caught_by_client = number > 0 and passed and package_of(passed[0]) in _CLIENTS
         if not caught_by_client and look(_said, True, link, witnessed):
             return True
         if look(_carried, True, link):
@@ -140,7 +141,7 @@ def _read(reader: Reader, frame: FrameType, link: BaseException, own: Any) -> bo
 
 def _carried(link: Any) -> bool:
     """Read the record that an exception itself carries."""
-    top = type(link).__module__.partition(".")[0]
+    top = package_of(type(link).__module__)
     if top == "tenacity":
         return int(link.last_attempt.attempt_number) > 1
     if top == "elastic_transport":
@@ -153,7 +154,7 @@ def _carried(link: Any) -> bool:
 def _said(exc: Any, witnessed: set[str]) -> bool:
     """Return True if the record of the library that raised an exception shows a retry, or can't be read."""
     for kind in type(exc).__mro__:
-        judge = JUDGES.get(kind.__module__.partition(".")[0])
+        judge = JUDGES.get(package_of(kind.__module__))
         if judge is not None:
             return judge(exc, witnessed)
     return False
@@ -166,6 +167,6 @@ def outside(exc: BaseException) -> Iterator[BaseException]:
     """
     for link in links_of(exc):
         first = next(frames(link), None)
-        top = "" if first is None else module_of(first).partition(".")[0]
+        top = "" if first is None else package_of(module_of(first))
         if link is not exc and not (top in _CLIENTS or top == "anyio" or top in sys.stdlib_module_names):
             yield link

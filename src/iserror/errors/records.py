@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from iserror.support.causes import CAUSE, CONTEXT, Group, frames, members, module_of
 from iserror.support.look import look
+from iserror.support.sdk import package_of
 
 MAX_LINKS: Final = 50
 """The most exceptions of one failure that are looked at."""
@@ -297,7 +298,7 @@ def _of_stainless(exc: Any, witnessed: set[str]) -> bool:
         return False  # without one, none was made
     count = request.headers.get("x-stainless-retry-count")
     if count is None:  # a request for a token
-        return type(exc).__module__.partition(".")[0] not in witnessed
+        return package_of(type(exc).__module__) not in witnessed
     return int(count) > 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, cast
 
 from iserror.errors.attempts import earlier, outside
 from iserror.errors.entry import Entry
@@ -56,7 +56,7 @@ def resolve(exc: BaseException, maps: Sequence[ErrorMap], own: ErrorMap | None =
 def _resolve(exc: BaseException, maps: Sequence[ErrorMap], own: ErrorMap | None = None) -> Problem | ProtocolProblem:
     kind = type(exc)  # not isinstance(): an object may lie about its class
     if issubclass(kind, ToolFailure):
-        return _of_tool_failure(exc, own)  # type: ignore[arg-type]
+        return _of_tool_failure(cast("ToolFailure", exc), own)
     side = side_of(exc)
     protocol = protocol_error_data(exc)
     if protocol is not None and side != "upstream":
@@ -81,7 +81,7 @@ def _resolve(exc: BaseException, maps: Sequence[ErrorMap], own: ErrorMap | None 
 def _of_session(exc: BaseException) -> Problem | None:
     """Return what an SDK's session said that an exception is, or comes from."""
     for link, _ in _chain(exc, causes_only=True):
-        found = problem_of_session(link, side_of(link))
+        found = problem_of_session(link)
         if found is not None:
             return replace(found, exception=exc)
     return None
@@ -163,8 +163,7 @@ def _of_tool_failure(exc: ToolFailure, own: ErrorMap | None) -> Problem:
     if isinstance(problem, Problem) and isinstance(failure, Failure):
         # An inner guard has said it: its texts are redacted. A constant one can't have suffered from that.
         message = problem.message if isinstance(problem.message, Safe) else Safe(failure.words)
-        texts = {"message": message, "hint": Safe(failure.hint) if failure.hint else None}
-        return replace(problem, **texts)  # type: ignore[arg-type]
+        return replace(problem, message=message, hint=Safe(failure.hint) if failure.hint else None)
     stated = look(_stated, None, exc)
     if stated is None:  # a subclass does without our `__init__`, or the attributes have been changed
         return crash(exc)

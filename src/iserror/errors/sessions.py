@@ -60,13 +60,9 @@ def side_of(exc: BaseException) -> Side | None:
     return side
 
 
-def problem_of_session(exc: BaseException, side: Side | None) -> Problem | None:
-    """Return what an exception of a session means if no map has an entry; None for a crash.
-
-    Args:
-        exc: The exception.
-        side: What `side_of` says of it.
-    """
+def problem_of_session(exc: BaseException) -> Problem | None:
+    """Return what an exception of a session means if no map has an entry; None for a crash."""
+    side = side_of(exc)
     if side == "client" and _is_refusal(exc):
         return Problem(
             "CLIENT_CANNOT_ASK",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from iserror.errors.vocabulary import EFFECTS, Effect
 from iserror.logs.sink import tell_once
@@ -73,7 +73,7 @@ def effect_said(effects: Effects, tool: Any, name: str, *, exact: bool) -> Effec
             return None
         said: Any = look(effects, _FAILED, tool)
         if said is None or (isinstance(said, str) and said in EFFECTS):
-            return said  # type: ignore[return-value]
+            return cast("Effect | None", said)
         tell_once("effects", "the function in effects= raised or returned no effect; the tool counts as undeclared")
         return None
     matches = [

@@ -86,9 +86,15 @@ def module_of(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", ""))
 
 
+def innermost(exc: BaseException) -> FrameType | None:
+    """Return the frame in which an exception was raised, or None if it wasn't raised."""
+    last = None
+    for frame in frames(exc):
+        last = frame
+    return last
+
+
 def raised_in(exc: BaseException) -> str:
     """Return the name of the module in which an exception was raised, or "" if it wasn't raised."""
-    innermost = None
-    for innermost in frames(exc):  # noqa: B007 - the last one is wanted
-        pass
-    return "" if innermost is None else module_of(innermost)
+    frame = innermost(exc)
+    return "" if frame is None else module_of(frame)

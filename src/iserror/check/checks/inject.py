@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import anyio
 
-from iserror.check.bodies import PLACE, Bodies, Place
+from iserror.check.bodies import PLACE, Bodies, Place, kept_log
 from iserror.check.checks.answer import note_form
 from iserror.check.checks.arguments import fitting
 from iserror.check.connection import CannotRunError
@@ -75,10 +75,10 @@ class Injection:
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Log to a temporary folder, and restore everything afterwards."""
-        before = State.file, State.stderr, State.level, State.configured
         with (
             tempfile.TemporaryDirectory(prefix="iserror-inject-", ignore_cleanup_errors=True) as folder,
             warnings.catch_warnings(),  # A warning raised as an error would replace a result.
+            kept_log(),
         ):
             warnings.simplefilter("ignore")
             self.log = Path(folder) / "inject.jsonl"
@@ -89,7 +89,6 @@ class Injection:
             finally:
                 self.bodies.restore()
                 self.sink.close()
-                State.file, State.stderr, State.level, State.configured = before
 
     async def steps(self, session: Session, audit: Audit, tools: list[dict[str, Any]]) -> list[Step]:
         """Return a step for each fault of each tool.

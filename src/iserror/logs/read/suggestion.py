@@ -7,6 +7,7 @@ import itertools
 import re
 from typing import Final
 
+from iserror.errors.vocabulary import BUILT_IN
 from iserror.logs.read.values import MAX_TEXT
 from iserror.support.sdk import TOOL_ERROR_NAMES
 
@@ -16,28 +17,8 @@ HOST_ERRORS: Final = TOOL_ERROR_NAMES
 """What hosts raise for another server's crash: the map is asked for the exception that led to it."""
 _NO_EXCEPTIONS: Final = frozenset({"asyncio.exceptions.CancelledError", "asyncio.CancelledError", "trio.Cancelled"})
 """These don't come from `Exception`: no map is asked for them."""
-LIBRARY_CODES: Final = frozenset(
-    {
-        "INTERNAL_ERROR",
-        "INVALID_OUTPUT",
-        "TIMEOUT",
-        "INVALID_ARGUMENTS",
-        "UNKNOWN_TOOL",
-        "TOOL_ERROR",
-        "RETURNED_ERROR",
-        "PERMISSION_DENIED",
-        "CLIENT_CANNOT_ASK",
-        "UPSTREAM_TIMEOUT",
-        "UPSTREAM_SESSION_LOST",
-        "NOTHING_SUCCEEDED",
-        "IDEMPOTENCY_KEY_IN_USE",
-        "IDEMPOTENCY_KEY_REUSED",
-        "IDEMPOTENCY_STORE_UNAVAILABLE",
-        "IDEMPOTENCY_UNAUTHENTICATED",
-        "OUTCOME_UNKNOWN",
-        "RESULT_NOT_KEPT",
-    }
-)
+LIBRARY_CODES: Final = frozenset(BUILT_IN)
+"""A suggested code has another meaning than these."""
 
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+\Z")
 _MAX_CODE: Final = 64
