@@ -417,7 +417,7 @@ async def test_the_lookup_goes_on() -> None:
     assert (await told(by_a_library, errors))[1]["code"] == "ELSEWHERE"  # its C code raised it
     assert (await told(in_a_coroutine, errors))[1]["code"] == "FROM_HERE"
     assert (await told(by_c, errors))[1]["code"] == "ELSEWHERE"
-    with pytest.raises(ValueError, match="builtins.ValueError already has an entry"):
+    with pytest.raises(ValueError, match=r"builtins.ValueError already has an entry"):
         errors.add(ValueError, code="AGAIN", category="internal", message="Again.", raised_in=__name__)
     assert len(errors) == 4
 
@@ -744,7 +744,7 @@ def test_instead_of_stands_alone() -> None:
         ErrorMap().add(ValueError, **entry)
     errors = ErrorMap()
     errors.add(**entry)
-    with pytest.raises(ValueError, match="already has an entry in its place"):
+    with pytest.raises(ValueError, match=r"already has an entry in its place"):
         errors.add(**entry)
     with pytest.raises(TypeError, match="needs a subclass of Exception"):
         ErrorMap().add(code="NOTHING", category="internal", message="x")
