@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 import iserror
-from iserror import ErrorMap, From, OwnWords, ToolErrors
+from iserror import ErrorMap, From, OwnWords, ToolErrors, ToolFailure
+from iserror.support.causes import Group
 from tests.helpers.hosts import ToolError, in_memory, new_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.host]
@@ -763,3 +764,50 @@ async def test_own_decoding() -> None:
     errors.include(*iserror.packs.detect())
     assert (await told(argument_is_json, errors, arguments="{x"))[1]["code"] == "INTERNAL_ERROR"
     assert (await told(by_a_subclass_of_a_library, errors))[1]["code"] == "INTERNAL_ERROR"
+
+
+# --- other causes --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [True, False])
+async def test_caused_by_a_tool_failure(words: bool) -> None:
+    """A `ToolFailure` behind another exception is known, too: its author said what it means."""
+
+    def body() -> None:
+        try:
+            raise ToolFailure("QUOTA_USED", "the quota of this month is used up", category="resource_exhausted")
+        except ToolFailure as exc:
+            if words:
+                raise ToolError("The report of May can't be made this month.") from exc
+            raise RuntimeError("no report") from exc
+
+    _, failure = await told(body)
+    assert (failure["code"], failure["category"]) == ("QUOTA_USED", "resource_exhausted")
+    said = "The report of May can't be made this month." if words else "the quota of this month is used up"
+    assert failure["message"] == said
+
+
+async def test_caused_by_a_group() -> None:
+    """A group behind a `ToolError` gives its worst member's code, and the text stays."""
+
+    def body() -> None:
+        raise ToolError("Two of the issues can't be moved.") from Group("both", [NoIssue("a"), NoIssue("b")])
+
+    lines, failure = await told(body)
+    assert lines[0] == "NO_ISSUE: Two of the issues can't be moved."
+    assert failure["outcome"] == "unknown"
+
+
+async def test_a_catch_all_does_not_speak_for_it() -> None:
+    """An entry for `Exception` itself says nothing of a `ToolError`, nor of what is behind one."""
+    errors = ErrorMap()
+    errors.add(Exception, code="ANY_FAULT", category="internal", message="Any.")
+
+    def alone() -> None:
+        raise ToolError("Nothing of that kind.")
+
+    def caused() -> None:
+        raise ToolError("Nothing of that kind.") from LookupError("nothing of that kind is there")
+
+    for body in (alone, caused):
+        assert (await told(body, errors))[1]["code"] == "TOOL_ERROR"

@@ -76,7 +76,10 @@ def _resolve(exc: BaseException, maps: Sequence[ErrorMap], own: ErrorMap | None 
     host_error = host_error or (issubclass(kind, host_refusals()) and not raised_by_sdk(exc))
     found, ignored = _along_the_chain(exc, maps, host_error)
     if found is None:
-        found = _refusal(exc) if host_error else _of_session(exc) or crash(exc)
+        found = _of_session(exc)
+        if host_error:
+            found = _refusal(exc) if found is None else found.saying(in_quotes(text_of(exc), exc) or found.message)
+        found = found or crash(exc)
     return replace(found, context_code=ignored) if ignored else found
 
 
@@ -103,6 +106,8 @@ def _along_the_chain(
         entry = None
         if link is not exc and issubclass(type(link), Group):
             inner = _resolve_group(link, maps)
+        elif issubclass(type(link), ToolFailure):
+            inner = _of_tool_failure(cast("ToolFailure", link), None)
         else:
             entry = _find(link, maps)
             if entry is not None and not (host_error and entry.catch_all):
