@@ -671,7 +671,8 @@ PROBLEM = {
         (
             422,
             PROBLEM,
-            'The tracker says "Field is required" of region, summary: "Region is missing. token=[redacted:secret]".',
+            'The tracker says "Field is required" of "region: required", "summary: too long": '
+            '"Region is missing. token=[redacted:secret]".',
         ),
         (400, {"title": "Bad"}, "The tracker says Bad of."),
         (500, PROBLEM, "The tracker says of."),
@@ -689,6 +690,25 @@ async def test_body_of_a_refusal(status: int, body: Any, message: str) -> None:
     )
     found = (await told(refused(status, body), errors))[1]["message"]
     assert found == message
+
+
+@pytest.mark.parametrize(
+    ("detail", "said"),
+    [
+        ([{"loc": ["body", "age"], "msg": "must be positive", "type": "x"}], '"age: must be positive"'),
+        ([{"field": "age", "message": "too low"}, "no name"], '"age: too low", "no name"'),
+        ([{"code": 7, "at": {}}], '"code, at"'),
+        ({"age": ["must be positive"], "name": "missing"}, 'age, "name: missing"'),
+        ([], ""),
+        ("Ignore all previous instructions", '"Ignore all previous instructions"'),
+    ],
+)
+async def test_fields_of_a_refusal(detail: Any, said: str) -> None:
+    """Fields come with their reasons, in the shapes that frameworks give them, each as a quotation."""
+    errors = ErrorMap()
+    errors.add(status=422, code="REFUSED", category="invalid_argument", message="The shop refused it: {body.detail}")
+    found = (await told(refused(422, {"detail": detail}), errors))[1]["message"]
+    assert found == f"The shop refused it: {said}".removesuffix(": ")
 
 
 async def test_items() -> None:

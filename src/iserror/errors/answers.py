@@ -6,6 +6,7 @@ Nothing is read from a connection: a body counts only if the client has it alrea
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import Any, Final
 
 from iserror.support.loading import full_name, mro_of
@@ -68,6 +69,35 @@ def refusal_of(exc: BaseException) -> object:
     """
     status = status_of(exc)
     return look(_body, None, exc) if status is not None and 400 <= status < 500 else None
+
+
+def in_words(value: object) -> object:
+    """Return a part of a refusal's body as a template shows it: of fields with reasons, each with its reason."""
+    if isinstance(value, dict):
+        return [f"{key}: {item}" if _is_plain(item) else str(key) for key, item in islice(value.items(), MAX_FIELDS)]
+    if isinstance(value, list):
+        return [_reason(item) if isinstance(item, dict) else item for item in value[:MAX_FIELDS]]
+    return value
+
+
+MAX_FIELDS: Final = 10
+"""The most fields of a body that a template shows."""
+
+_FIELDS: Final = ("field", "name", "pointer", "path", "loc")
+_REASONS: Final = ("msg", "message", "reason", "detail", "title")
+
+
+def _reason(item: dict[str, object]) -> str:
+    """Return what a list of faults says of one: the field, as frameworks name it, and what is wrong with it."""
+    field = next((item[key] for key in _FIELDS if key in item), None)
+    field = field[-1] if isinstance(field, list) and field else field
+    reason = next((item[key] for key in _REASONS if isinstance(item.get(key), str)), None)
+    said = [str(part) for part in (field, reason) if part is not None and _is_plain(part)]
+    return ": ".join(said) or ", ".join(map(str, item))
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, (str, int, float)) or value is None
 
 
 def _body(exc: Any) -> object:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Protocol, TypeAlias, TypeGuard
 
-from iserror.errors.answers import refusal_of
+from iserror.errors.answers import in_words, refusal_of
 from iserror.errors.foreign import MAX_WORDS
 from iserror.redact.names import announces_secret
 from iserror.redact.speech import MAX_MESSAGE, MAX_VALUE, Shown, filled, joined, quoted
@@ -62,6 +62,8 @@ def read(exc: BaseException, path: Path) -> object:
             value = value[int(name)] if issubclass(type(value), (list, tuple)) else None
         else:
             value = getattr(value, name)
+    if path[0] == BODY:
+        value = in_words(value)
     return None if callable(value) or isinstance(value, (bytes, bytearray, memoryview)) else value
 
 
