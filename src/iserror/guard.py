@@ -11,7 +11,7 @@ from iserror.errors.errormap import ErrorMap
 from iserror.errors.vocabulary import EFFECTS, Effect
 from iserror.layers.function import decorate
 from iserror.layers.options import Options
-from iserror.layers.settings import Settings, checked_map
+from iserror.layers.settings import RETURNED_ERRORS, ReturnedErrors, Settings, checked_map
 from iserror.logs.configure import prepare
 from iserror.support.validate import check_choice, check_flag, is_number
 
@@ -35,9 +35,10 @@ class ToolErrors(Settings):
             `"result"` (`UNKNOWN_TOOL`, as SEP-2145 proposes).
         invalid_arguments: Channel for arguments that don't fit: `"auto"` (default) follows the negotiated revision
             (SEP-1303: a result from 2025-11-25 on), else `"result"` or `"protocol"`.
-        returned_errors: What to do with a return value that reads like an error although it is a success: `"off"`
-            (default), `"log"` it, or `"convert"` it to `RETURNED_ERROR`.
-        is_returned_error: The predicate behind `returned_errors`: `(value) -> bool`.
+        returned_errors: What to do with a return value that reads like an error although it is a success: `"log"` it
+            (default), `"convert"` it to `RETURNED_ERROR`, or nothing (`"off"`).
+        is_returned_error: The predicate behind `returned_errors`, a function of the value. It returns whether the value
+            is an error, or a `ToolFailure` that says what it means: code, message, hint, category and outcome.
         structured: When `structuredContent` holds the envelope: `"auto"` (default: only if the tool has no output
             schema, since clients validate it), `"always"`, `"never"`.
         tool_failure_meta: Whether to write the draft `io.modelcontextprotocol/toolFailure` too (pull requests 3312 and
@@ -67,6 +68,7 @@ class ToolErrors(Settings):
         timeout: float | None = None,
         idempotency_key: str | None = None,
         asks_first: bool = False,
+        returned_errors: ReturnedErrors | None = None,
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     def __call__(
         self,
@@ -78,6 +80,7 @@ class ToolErrors(Settings):
         timeout: float | None = None,
         idempotency_key: str | None = None,
         asks_first: bool = False,
+        returned_errors: ReturnedErrors | None = None,
     ) -> Any:
         """Guard one function: use it as `@guard` or `@guard(effect="read")`, below the host's decorator.
 
@@ -94,6 +97,8 @@ class ToolErrors(Settings):
                 key and arguments gets the first result, and the body does not run again.
             asks_first: Whether the tool does nothing before it has asked the client (elicitation, sampling, roots).
                 Then a client that can't be asked means `not_applied`.
+            returned_errors: What to do with a success of this tool that reads like an error: `"log"`, `"convert"` or
+                `"off"` (default: as the guard does).
 
         Raises:
             TypeError: If `fn` isn't a function (a registered tool object, a class, a coroutine).
@@ -108,7 +113,9 @@ class ToolErrors(Settings):
         if idempotency_key is not None and effect == "read":
             raise ValueError("idempotency_key= goes with a write: a tool that reads is safe to repeat as it is")
         check_flag("asks_first", asks_first)
-        options = Options(self, maps, effect, timeout, idempotency_key, asks_first)
+        if returned_errors is not None:
+            check_choice("returned_errors", returned_errors, RETURNED_ERRORS)
+        options = Options(self, maps, effect, timeout, idempotency_key, asks_first, returned_errors)
         if fn is None:
             return functools.partial(decorate, options)
         return decorate(options, fn)

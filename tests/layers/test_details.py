@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_fie
 
 from iserror import Batch, ErrorMap, PartialResult, ToolErrors, ToolFailure
 from iserror.errors.arguments import reasons_of
+from iserror.errors.lookalike import looks_like_an_error
 from iserror.errors.partial import ItemFailure
 from iserror.errors.problem import Problem, ProtocolProblem, crash, invalid_arguments
 from iserror.errors.resolve import resolve
-from iserror.errors.returned import looks_like_an_error
 from iserror.idempotency import loop, record
 from iserror.layers import call as call_module
 from iserror.layers import report
@@ -190,7 +190,7 @@ async def test_error_results_name_the_server() -> None:
         ({"status": "ok", "message": "done"}, False),
         ({"status": "error", "message": "no"}, True),
         ({"status": "FAILED", "message": "no"}, True),
-        ({"status": "failure", "error": ""}, True),
+        ({"status": "failure", "error": ""}, False),
         ({"status": "failure"}, False),
         ({"status": "error", "message": ""}, False),
         ({"status": 500, "message": "no"}, False),
@@ -198,7 +198,7 @@ async def test_error_results_name_the_server() -> None:
         ({"success": False}, False),
         ({"success": 0, "message": "none"}, False),
         ({"success": True, "message": "done"}, False),
-        ({"error": "no"}, True),
+        ({"error": "no"}, False),
         ({"error": None, "message": "done"}, False),
         ({"message": "done"}, False),
         ({}, False),

@@ -1,12 +1,10 @@
-"""Errors that a tool returns instead of raising them.
+"""The protocol's own error results (`isError` is true) that a tool returns instead of raising an error.
 
-There are two kinds: the protocol's own error results (`isError` is true), and successes that only read like an error,
-which many published servers send because they catch everything.
+Successes that only read like an error are in `iserror.errors.lookalike`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -65,42 +63,3 @@ def redacted_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
         return {}
     safe = redact(dict(meta))
     return safe if isinstance(safe, dict) and json_size(safe) <= MAX_DATA else {}
-
-
-_STARTS_LIKE_AN_ERROR = re.compile(
-    r"[\[(*#❌⚠️\s]*(?:an?\s+)?(?:(?:unexpected|internal|unknown|fatal)\s+)?(?:error|exception|failed|failure|traceback)"
-    r"(?:\b(?:\s+\w+){0,6}\s*[:!\]]|\s+(?:to\s+\w+|occurred|while\s+\w+|executing\s+\w+)|\s*\(most recent call last\))",
-    re.IGNORECASE,
-)
-
-
-def looks_like_an_error(value: Any) -> bool:
-    """Return True for a returned value that reads like an error although it is a success: the default predicate.
-
-    Structure comes first: a truthy `error`, or a `status` or `success` that says failure beside an `error` or
-    `message`. Words count only at the start of a text (`Error: ...`, `Failed to ...`): a text may be about errors.
-    """
-    if isinstance(value, Mapping):
-        if value.get("error"):
-            return True
-        if "error" not in value and not value.get("message"):
-            return False
-        status = value.get("status")
-        return value.get("success") is False or (
-            isinstance(status, str) and status.lower() in ("error", "failed", "failure")
-        )
-    return isinstance(value, str) and _STARTS_LIKE_AN_ERROR.match(value[:200]) is not None
-
-
-def text_of_value(value: Any) -> str:
-    """Return the text of a returned error: the text itself, or the `error` or `message` of a dict."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Mapping):
-        for key in ("message", "error"):
-            found = value.get(key)
-            if isinstance(found, Mapping):
-                found = found.get("message")
-            if isinstance(found, str) and found.strip():
-                return found
-    return "The tool returned an error."

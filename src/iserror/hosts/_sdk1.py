@@ -16,9 +16,10 @@ from mcp.shared.exceptions import McpError
 from mcp.shared.version import SUPPORTED_PROTOCOL_VERSIONS
 
 from iserror.errors.arguments import reasons_of_json
-from iserror.errors.problem import invalid_arguments, invalid_output
+from iserror.errors.problem import invalid_arguments
 from iserror.hosts._mcp import as_mapping, facts, open_call, safe_jsonrpc_id, served, without_own_keys
 from iserror.layers.call import Call, Request
+from iserror.layers.returned import unfit
 from iserror.layers.settings import Settings
 from iserror.layers.wire import serve
 from iserror.support.look import shield
@@ -112,7 +113,7 @@ def _note_schema_problem(lowlevel: Any, call: Call, message: str, error: Any) ->
     """Note a failure of the SDK's own checks: of arguments, if fastmcp is strict about them, and of the result."""
     if not message.startswith("Input validation error"):
         bad = OutputSchemaError(describe_error(error) if error is not None else "no structured content")
-        call.progress.refused_by_host(invalid_output(bad))
+        call.progress.refused_by_host(unfit(call, bad))
         return
     tool = lowlevel._tool_cache[call.tool]
     reasons = reasons_of_json(tool.inputSchema, dict(call.request.arguments or {}))

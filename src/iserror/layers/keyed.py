@@ -235,8 +235,9 @@ class _Layer:
         call = ticket.call
         if asks_the_client(result):
             return ticket.release()
-        converts = call.progress.body is self.options.key and call.settings.returned_errors == "convert"
-        problem = problem_in(call, result) if converts else stated_problem(result)
+        setting = self.options.returned_errors or call.settings.returned_errors
+        converts = call.progress.body is self.options.key and setting == "convert"
+        problem = problem_in(call, self.options, result) if converts else stated_problem(result)
         if problem is not None:
             return self._failed(ticket, problem.unproven())
         return ticket.finish(record.of_result(self.kind, result))

@@ -12,7 +12,7 @@ from typing import Any, Final
 from iserror.errors.errormap import ErrorMap
 from iserror.errors.vocabulary import Effect
 from iserror.layers.effects import annotated_effect, effect_said
-from iserror.layers.settings import Settings
+from iserror.layers.settings import ReturnedErrors, Settings
 from iserror.support.sdk import is_proxied
 
 MARK: Final = "__iserror__"
@@ -34,6 +34,8 @@ class Options:
     """The name of the parameter that takes the key."""
     asks_first: bool = False
     """Whether the tool does nothing before it has asked the client."""
+    returned_errors: ReturnedErrors | None = None
+    """What to do with a success that reads like an error; None leaves it to the settings."""
     wrapper: Callable[..., Any] | None = None
     key: object = field(default_factory=object)
     """Tells the wrappers of one function from all others."""

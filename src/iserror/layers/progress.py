@@ -43,6 +43,8 @@ class Progress:
     """Whether that function began."""
     finished: bool = False
     """Whether it returned."""
+    value: Any = None
+    """What it returned, until the call has ended."""
     touched: bool = False
     """Whether any body ran in this call, or anything of the author's that isn't known to read."""
     closed: bool = False
@@ -123,7 +125,7 @@ class Progress:
         if layer.options is not None:
             self.options = layer.options
         self.body, self.delegating = layer.body, layer.delegates
-        self.awaiting, self.entered, self.finished = True, False, False
+        self.awaiting, self.entered, self.finished, self.value = True, False, False, None
         # Without a function that we see begin, the tool object is the body.
         self.touched = self.touched or layer.body is None
         self.running += 1
@@ -152,9 +154,10 @@ class Progress:
         if options is not None:
             self.options = options
 
-    def body_returns(self) -> None:
-        """Note that the tool's function ran to its end."""
+    def body_returns(self, value: Any) -> None:
+        """Note that the tool's function ran to its end, and with what."""
         self.finished = self.inside == 1
+        self.value = value
 
     def body_ends(self) -> None:
         """Note that the tool's function has ended, well or not."""
@@ -184,7 +187,7 @@ class Progress:
 
     def closes(self) -> None:
         """Note that the call has ended."""
-        self.closed = True
+        self.closed, self.value = True, None
 
     def lets_go(self) -> None:
         """Drop what failed: its tracebacks lead back to the call, and should go when the answer has gone."""

@@ -291,9 +291,26 @@ def log_finished(call: Call) -> None:
         shield(lambda: emit("debug", "tool_finished", _line(call), call, final=call.parent is None), None)
 
 
-def log_returned_error(call: Call) -> None:
-    """Log that a tool's success reads like an error: its author should raise instead."""
-    shield(lambda: emit("warning", "error_returned", _line(call), call), None)
+def log_returned_error(call: Call, problem: Problem, setting: str, *, partial: bool) -> None:
+    """Log that a tool's success reads like an error: its author should raise instead.
+
+    Args:
+        call: The call.
+        problem: What it says.
+        setting: What `returned_errors` is.
+        partial: Whether there is an answer beside the error.
+    """
+    shield(_log_returned_error, None, call, problem, setting, partial)
+
+
+def _log_returned_error(call: Call, problem: Problem, setting: str, partial: bool) -> None:
+    message = log_text(problem.message, MAX_SAID)
+    line = _line(call, code=problem.code, message=message, returned_errors=setting, partial=partial)
+    emit("warning", "error_returned", line, call)
+
+
+MAX_SAID: Final = 200
+"""Characters of what a returned error says, in the log."""
 
 
 def log_surrogates(call: Call) -> None:

@@ -1,16 +1,19 @@
-"""What a served tool's body returned by mistake: exceptions as values, texts that can't be sent."""
+"""What a served tool's body returned by mistake: exceptions as values, errors as successes, what can't be sent."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from iserror.errors.lookalike import MAX_TEXT, looks_like_an_error, read, words_in
 from iserror.errors.problem import Problem, crash, invalid_output
 from iserror.errors.resolve import resolve
+from iserror.errors.toolfailure import ToolFailure
 from iserror.layers.call import Call
 from iserror.layers.lifecycle import fail, failure_of
 from iserror.layers.options import Options
 from iserror.layers.report import log_surrogates, report_item
+from iserror.logs.sink import tell_once
 from iserror.support.causes import Group
 from iserror.support.look import look, shield
 from iserror.support.values import Path, can_be_sent, exception_in, exchanged, is_clean, parts_of
@@ -50,6 +53,49 @@ def sendable(call: Call, result: Any) -> tuple[Any, Problem | None]:
     if made is not None and can_be_sent(made[0]):
         return made[0], None
     return result, invalid_output(ValueError("the result can't be written as JSON"))
+
+
+def reading(call: Call, value: Any) -> tuple[Problem, bool] | None:
+    """Return what a success means that reads like an error, and whether there is an answer beside that; or None.
+
+    The author's predicate may say it with a `ToolFailure`. One that raises makes the value a success.
+    """
+    predicate = call.settings.is_returned_error
+    if predicate is looks_like_an_error:
+        found = read(value)
+        return None if found is None else (_returned(found.text), found.partial)
+    said = look(lambda: (predicate(value),), None)
+    if said is None:
+        tell_once("is_returned_error", "is_returned_error raised; the value counts as a success")
+        return None
+    if issubclass(type(said[0]), ToolFailure):
+        problem = resolve(cast("ToolFailure", said[0]), ())
+        if isinstance(problem, Problem):
+            # What the body did after it had failed, a category doesn't tell.
+            return problem if problem.basis == "stated" else problem.without_claim(), False
+    return (_returned(words_in(value)), False) if look(bool, False, said[0]) else None
+
+
+def _returned(text: str) -> Problem:
+    return Problem("RETURNED_ERROR", text, lines=True)
+
+
+def unfit(call: Call, exc: BaseException, result: Any = None) -> Problem:
+    """Return the problem of a result that doesn't fit its schema: a value that reads like an error says it itself.
+
+    Args:
+        call: The call.
+        exc: What names field and rule, for the log.
+        result: The host's result, if no function of the author's returned a value.
+    """
+    value = call.progress.value if call.progress.value is not None else result
+    found = look(reading, None, call, value)
+    if found is not None:
+        return replace(found[0], exception=exc)
+    if isinstance(value, str) and " " in value.strip() and len(value) < MAX_TEXT and not value.lstrip().startswith("{"):
+        # The schema asks for something else than a text: what the author wrote instead says why.
+        return replace(_returned(value), exception=exc)
+    return invalid_output(exc)
 
 
 def _failed(value: Any) -> BaseException | None:

@@ -12,7 +12,7 @@ from typing import Any
 from iserror.errors.partial import PartialResult
 from iserror.errors.problem import Problem, ProtocolProblem, crash
 from iserror.errors.resolve import resolve
-from iserror.errors.returned import stated_problem, text_of_value
+from iserror.errors.returned import stated_problem
 from iserror.errors.sessions import side_of
 from iserror.layers.call import Call, current, still_open
 from iserror.layers.cancel import may_pass, must_pass
@@ -20,10 +20,9 @@ from iserror.layers.lifecycle import Scope, fail
 from iserror.layers.options import Options
 from iserror.layers.protocol import protocol_exception
 from iserror.layers.report import log_cancelled, log_finished, log_returned_error, report_or_keep
-from iserror.layers.returned import checked
+from iserror.layers.returned import checked, reading
 from iserror.logs.owner import unbind
-from iserror.logs.sink import tell_once
-from iserror.support.look import look, shield
+from iserror.support.look import shield
 
 
 class Run:
@@ -93,9 +92,9 @@ class Run:
         if self.scope is not None:
             log_finished(call)
             return result
-        call.progress.body_returns()
+        call.progress.body_returns(result)
         result = checked(call, self.options, result)
-        problem = shield(problem_in, None, call, result)
+        problem = shield(problem_in, None, call, self.options, result)
         if problem is not None:
             raise fail(call, problem)
         is_partial = isinstance(result, PartialResult) and not result.complete
@@ -147,7 +146,7 @@ def meaning(call: Call, options: Options, exc: BaseException) -> Problem | Proto
     return problem
 
 
-def problem_in(call: Call, result: Any) -> Problem | None:
+def problem_in(call: Call, options: Options, result: Any) -> Problem | None:
     """Return the problem that a returned value states: a host's error result, or an error returned as a success.
 
     A success that reads like an error is a problem only with `returned_errors="convert"`; with `"log"` it is logged.
@@ -155,15 +154,12 @@ def problem_in(call: Call, result: Any) -> Problem | None:
     problem = stated_problem(result)
     if problem is not None:
         return problem.unproven()  # the function may have done more than to ask the other server
-    if call.settings.returned_errors == "off":
+    setting = options.returned_errors or call.settings.returned_errors
+    found = None if setting == "off" else reading(call, result)
+    if found is None:
         return None
-    reads_like_one = look(lambda: bool(call.settings.is_returned_error(result)), None)
-    if reads_like_one is None:
-        tell_once("is_returned_error", "is_returned_error raised; the value counts as a success")
-    if not reads_like_one:
-        return None
-    if call.settings.returned_errors == "convert":
-        said = look(text_of_value, "The tool returned an error.", result)
-        return Problem("RETURNED_ERROR", said, lines=True)
-    log_returned_error(call)
+    problem, partial = found
+    if setting == "convert" and not partial:
+        return problem
+    log_returned_error(call, problem, setting, partial=partial)
     return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from iserror.errors.errormap import ErrorMap
 from iserror.errors.failure import Failure
-from iserror.errors.returned import looks_like_an_error
+from iserror.errors.lookalike import looks_like_an_error
 from iserror.layers.effects import Effects, checked_effects
 from iserror.logs.configure import from_environment
 from iserror.support.validate import check_choice, check_flag, check_plain_function
@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 Hook: TypeAlias = Callable[[BaseException, Failure], object]
 """Called once per failure, with the original exception."""
 
+ReturnedErrors: TypeAlias = Literal["off", "log", "convert"]
+"""What to do with a success that reads like an error."""
+
+RETURNED_ERRORS: Final = frozenset({"off", "log", "convert"})
 _CHOICES: Final = {
     "unknown_tool": frozenset({"protocol", "result"}),
     "invalid_arguments": frozenset({"auto", "result", "protocol"}),
-    "returned_errors": frozenset({"off", "log", "convert"}),
+    "returned_errors": RETURNED_ERRORS,
     "structured": frozenset({"auto", "always", "never"}),
 }
 
@@ -37,8 +41,8 @@ class Settings:
         trust_upstream: bool = False,
         unknown_tool: Literal["protocol", "result"] = "protocol",
         invalid_arguments: Literal["auto", "result", "protocol"] = "auto",
-        returned_errors: Literal["off", "log", "convert"] = "off",
-        is_returned_error: Callable[[Any], bool] | None = None,
+        returned_errors: ReturnedErrors = "log",
+        is_returned_error: Callable[[Any], object] | None = None,
         structured: Literal["auto", "always", "never"] = "auto",
         tool_failure_meta: bool = False,
         log_arguments: bool = False,

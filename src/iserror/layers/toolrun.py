@@ -14,7 +14,6 @@ from iserror.errors.problem import (
     ProtocolProblem,
     crash,
     invalid_arguments,
-    invalid_output,
     timeout,
 )
 from iserror.errors.resolve import resolve
@@ -24,6 +23,7 @@ from iserror.layers.call import Call, current
 from iserror.layers.cancel import PENDING, cancelled_by_scope, endure, may_pass, must_pass
 from iserror.layers.lifecycle import Scope, fail
 from iserror.layers.report import log_finished, report, report_or_keep
+from iserror.layers.returned import unfit
 from iserror.layers.toolhost import Layer
 from iserror.support.look import shield
 from iserror.support.sdk import is_proxied, raised_below, raised_by_sdk
@@ -58,7 +58,7 @@ async def guarded_run(layer: Layer, arguments: Mapping[str, Any], run: Callable[
                 task = call.progress.served_by
                 if task is not None and getattr(task, PENDING, False) and not cancelled_by_scope():
                     await endure(task)  # the tool asked to cancel its own task, and succeeded
-                problem = shield(_problem_in, None, layer, result)
+                problem = shield(_problem_in, None, call, layer, result)
                 if problem is None:
                     if scope is not None:
                         log_finished(call)
@@ -124,14 +124,14 @@ def _refuse_again(call: Call, name: str, arguments: Mapping[str, Any]) -> BaseEx
     return None
 
 
-def _problem_in(layer: Layer, result: Any) -> Problem | None:
+def _problem_in(call: Call, layer: Layer, result: Any) -> Problem | None:
     """Return what is wrong with a result: it states an error itself, or doesn't fit the output schema."""
     problem = stated_problem(result)
     if problem is not None:
         # A proxy does no more than to ask the other server; a class of the user's may.
         return problem if is_proxied(layer.tool) else problem.unproven()
     bad = layer.host.check_output(layer.tool, result)
-    return invalid_output(bad) if bad is not None else None
+    return unfit(call, bad, result) if bad is not None else None
 
 
 def _failed(call: Call, layer: Layer, exc: BaseException) -> BaseException:
@@ -159,7 +159,7 @@ def _meaning(call: Call, layer: Layer, exc: BaseException) -> Problem | BaseExce
     converting = raised_below(exc, _CONVERSION)
     bad_output = issubclass(type(exc), _BAD_OUTPUT) and (progress.finished or converting)
     if bad_output or (converting and raised_by_sdk(exc)):
-        return invalid_output(exc)
+        return unfit(call, exc)
     problem = resolve(exc, progress.maps)
     if isinstance(problem, ProtocolProblem) and call.forbids(problem):
         return crash(exc)
@@ -168,5 +168,5 @@ def _meaning(call: Call, layer: Layer, exc: BaseException) -> Problem | BaseExce
         progress.errs(problem)
         return problem.exception
     if progress.finished and (problem.is_crash or (not problem.mapped and raised_by_sdk(exc))):
-        return invalid_output(exc)
+        return unfit(call, exc)
     return problem

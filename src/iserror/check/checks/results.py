@@ -12,7 +12,7 @@ from iserror.check.checks.arguments import example, is_read_only
 from iserror.check.notes import Audit
 from iserror.check.session import Answer, Session
 from iserror.client.outcome import Succeeded, ToolFailed
-from iserror.errors.returned import looks_like_an_error
+from iserror.errors.lookalike import looks_like_an_error
 from iserror.layers.settings import Settings
 from iserror.support.look import look
 from iserror.support.schema import schema_error
