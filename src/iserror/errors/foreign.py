@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-from iserror.redact.speech import Filled, Shown, joined, quoted
+from iserror.redact.speech import Filled, Shown, joined, quoted, quoted_value
 from iserror.redact.text import Safe, cut_short
 from iserror.support.causes import text_of
 from iserror.support.look import look, shield
@@ -79,7 +79,7 @@ def _quote(text: str, words: list[str], whole: str) -> list[str]:
         first = start
         if start > end and text[start - 1] in "\"'" and text[start - 1] == text[stop : stop + 1]:
             first, stop = start - 1, stop + 1
-        said = quoted(text[start : stop - (first < start)], MAX_WORDS)
+        said = quoted_value(text[start : stop - (first < start)], MAX_WORDS)
         parts += (text[end:first], said)
         end = stop
     # A quote that the author opened, or cut off, would turn the rest inside out.

@@ -142,11 +142,12 @@ def say(
         keyed=keyed,
     )
     problem = problem._worded_for(verdict.outcome)
-    words = safe_lines(problem.message) if problem.lines else ""
+    echo = not (problem.is_crash or problem.refused)
+    words = safe_lines(problem.message, echo=echo) if problem.lines else ""
     failure = Failure(
         code=problem.code,
-        message=safe_line(Safe(words.partition("\n")[0]) if words else problem.message),
-        hint=safe_line(problem.hint, empty="") or None if problem.hint else None,
+        message=safe_line(Safe(words.partition("\n")[0]) if words else problem.message, echo=echo),
+        hint=safe_line(problem.hint, empty="", echo=echo) or None if problem.hint else None,
         advice=verdict.advice,
         retryable=verdict.retryable,
         retry_after=problem.retry_after if verdict.retryable else None,
