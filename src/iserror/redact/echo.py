@@ -85,9 +85,9 @@ class Echo:
     def __init__(self, leaves: tuple[str, ...]) -> None:
         kept: list[str] = []
         paths: set[str] = set()
-        for leaf in filter(None, (clean(leaf).strip() for leaf in leaves)):
+        for leaf in (clean(leaf).strip() for leaf in leaves):
             words = _named(leaf)
-            if len(words) + sum(map(leaf.lower().count, _INTERNAL)) <= MAX_NAMED:
+            if leaf and MARK not in leaf and len(words) + sum(map(leaf.lower().count, _INTERNAL)) <= MAX_NAMED:
                 kept.append(leaf)
                 paths.update(_folded(word) for word in (leaf, *words))
         self._leaves = tuple(kept)
@@ -128,7 +128,7 @@ class Echo:
         return kind == "sql" and self._states(_folded_statement(found))
 
     def _surrounds(self, text: str, start: int, found: str) -> bool:
-        """Return True if a finding is a part of a whole text of the caller's: a rule ends at the bracket in `a(1).txt`."""
+        """Return True if a finding is a part of a whole text of the caller's: a rule ends at a bracket in a name."""
         for leaf in self._leaves:
             at = start - max(leaf.find(found), 0)
             if found in leaf and at >= 0 and text.startswith(leaf, at) and _is_apart(text, at, at + len(leaf)):
@@ -206,7 +206,7 @@ def _host_of(text: str) -> set[str]:
 
 
 def _folded(text: str) -> str:
-    """Return a text in one case and with single blanks and backslashes, without quotes around it or a mark behind it."""
+    """Return a text in one case, with single blanks and backslashes, without quotes around it or a mark behind it."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     if "\\" in text:

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from iserror.redact import current_redaction, redact, redact_text
 from iserror.redact.echo import Echo, here
-from iserror.redact.rule import MARKER, Profile, regex
+from iserror.redact.rule import MARKER, regex
 from iserror.redact.text import MARGIN, Safe, bounded, clean, clean_line, cut_short
 from iserror.support.look import look
 
