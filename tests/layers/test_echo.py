@@ -156,20 +156,46 @@ async def test_not_of_a_crash() -> None:
     assert FILE not in json.dumps(answer)
 
 
-async def test_not_in_quotes() -> None:
-    """What another exception said stays redacted; the path alone isn't its words but the caller's."""
+NO_FILE = "[Errno 2] No such file or directory: '[redacted:path]'"
+QUOTED: dict[str, tuple[Callable[[str, Exception], str], str]] = {
+    "before": (lambda path, exc: f"Cannot read {path}: {exc}", f'Cannot read "{LONG}": "{NO_FILE}"'),
+    "before, in quotes": (lambda path, exc: f"Cannot read '{path}': {exc}", f'Cannot read "{LONG}": "{NO_FILE}"'),
+    "behind": (lambda path, exc: f"{exc} ({path})", f'"{NO_FILE}" ("{LONG}")'),
+    "behind, after a dash": (lambda path, exc: f"{exc} - {path}", f'"{NO_FILE}" - "{LONG}"'),
+    "around": (lambda path, exc: f"{path}: {exc}: {path}", f'"{LONG}": "{NO_FILE}": "{LONG}"'),
+    "alone": (lambda path, exc: f"Cannot read {path}.", f'Cannot read "{LONG}".'),
+    "the words alone": (lambda path, exc: str(exc), f'"{NO_FILE}"'),
+    "the words, and more": (lambda path, exc: f"Failed: {exc}", f'Failed: "{NO_FILE}"'),
+}
+
+
+@pytest.mark.parametrize("kind", QUOTED)
+async def test_not_in_quotes(kind: str) -> None:
+    """What another exception said stays redacted; the path before or behind it is the caller's."""
+    make, expected = QUOTED[kind]
 
     async def tool(path: str) -> str:
         try:
             open(path)
         except OSError as exc:
-            raise ToolError(f"Cannot read {path}: {exc}") from exc
+            raise ToolError(make(path, exc)) from exc
         return ""
 
-    text = text_of(await answer_of(tool, {"path": LONG}))
-    assert text.count(LONG) == 1
-    assert text.startswith(f'TOOL_ERROR: Cannot read "{LONG}": ')
-    assert "No such file or directory: '[redacted:path]'" in text
+    message = failure_of(await answer_of(tool, {"path": LONG}))["message"]
+    assert message == expected
+
+
+async def test_foreign_words_that_begin_with_it() -> None:
+    """A foreign text that begins or ends with the caller's path is foreign as a whole."""
+
+    async def tool(path: str) -> str:
+        try:
+            raise ValueError(f"{LONG} is locked by process 7 of {LONG}")
+        except ValueError as exc:
+            raise ToolError(f"Cannot read it: {exc}") from exc
+
+    message = failure_of(await answer_of(tool, {"path": LONG}))["message"]
+    assert message == 'Cannot read it: "[redacted:path] is locked by process 7 of [redacted:path]"'
 
 
 async def test_values_that_say_more() -> None:
@@ -328,7 +354,8 @@ async def test_items() -> None:
     answer = await answer_of(tool, {"paths": ["ok.txt", FILE]})
     text = json.dumps(answer)
     assert OTHER not in text
-    found = next(json.loads(block["text"]) for block in answer["result"]["content"] if block["text"][:1] == "{")
+    block = text_of(answer)
+    found = json.loads(block[block.index("{") :])
     assert [(item["id"], item["message"]) for item in found["failed"]] == [
         (FILE, f'No file "{FILE}", nor "[redacted:path]".'),
         ("[redacted:path]", 'No file "[redacted:path]", nor "[redacted:path]".'),

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
+from iserror.redact.echo import here
 from iserror.redact.speech import Filled, Shown, joined, quoted, quoted_value
 from iserror.redact.text import Safe, cut_short
 from iserror.support.causes import text_of
@@ -29,6 +30,11 @@ MAX_WORDS: Final = 300
 
 MAX_QUOTED: Final = 8_000
 """The most characters of a text in which they are looked for."""
+
+_JOINTS: Final = " \t\n:;,=(>-\u2013\u2014"
+"""What an author writes between a name and what is said of it."""
+
+_QUOTES: Final = "\"'`"
 
 _BLOCK: Final = STRETCH // 2
 _LEAST: Final = 6
@@ -79,12 +85,37 @@ def _quote(text: str, words: list[str], whole: str) -> list[str]:
         first = start
         if start > end and text[start - 1] in "\"'" and text[start - 1] == text[stop : stop + 1]:
             first, stop = start - 1, stop + 1
-        said = quoted_value(text[start : stop - (first < start)], MAX_WORDS)
-        parts += (text[end:first], said)
+        parts += (text[end:first], *_quotes(text[start : stop - (first < start)], words))
         end = stop
     # A quote that the author opened, or cut off, would turn the rest inside out.
     parts = [part.replace('"', "'") if i % 2 == 0 and part.count('"') % 2 else part for i, part in enumerate(parts)]
     return [*parts, text[end:]]
+
+
+def _quotes(text: str, words: list[str]) -> list[str]:
+    """Return a stretch as quotes. What the caller sent has its own, if the author put it before or behind the words."""
+    echo = here.find()
+    first, last = (echo.begins(text), echo.ends(text)) if echo else (0, 0)
+    if first and _is_said(text[: first + STRETCH], words):
+        first = 0
+    if last and _is_said(text[-last - STRETCH :], words):
+        last = 0
+    if not 0 < first + last < len(text):
+        return [quoted_value(text, MAX_WORDS)]
+    inner = text[first : len(text) - last]
+    start = len(inner) - len(inner.lstrip(_JOINTS)) if first else 0
+    stop = len(inner.rstrip(_JOINTS)) if last else len(inner)
+    parts = [quoted_value(text[:first].strip(_QUOTES), MAX_WORDS), inner[:start]] if first else []
+    if stop > start:
+        parts.append(quoted(inner[start:stop], MAX_WORDS))
+    if last:
+        parts += [inner[stop:]] if stop > start else []
+        parts.append(quoted_value(text[len(text) - last :].strip(_QUOTES), MAX_WORDS))
+    return parts
+
+
+def _is_said(text: str, words: list[str]) -> bool:
+    return any(folded(text) in folded(said) for said in words)
 
 
 def _widened(text: str, start: int, stop: int, words: list[str]) -> tuple[int, int]:

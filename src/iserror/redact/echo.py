@@ -85,12 +85,15 @@ class Echo:
     def __init__(self, leaves: tuple[str, ...]) -> None:
         kept: list[str] = []
         paths: set[str] = set()
+        edges: set[str] = set()
         for leaf in (clean(leaf).strip() for leaf in leaves):
             words = _named(leaf)
             if leaf and MARK not in leaf and len(words) + sum(map(leaf.lower().count, _INTERNAL)) <= MAX_NAMED:
                 kept.append(leaf)
                 paths.update(_folded(word) for word in (leaf, *words))
+                edges.update(word for word in (leaf, *words) if len(word) >= MIN_WORD)
         self._leaves = tuple(kept)
+        self._edges = sorted(edges, key=len, reverse=True)
         self._paths = paths
         """Each text, and each word inside of one that is a path."""
         self._hosts = {host for leaf in kept for host in _host_of(leaf)}
@@ -108,6 +111,19 @@ class Echo:
             or text.casefold() in self._hosts
             or _folded_statement(text) in self._statements
         )
+
+    def begins(self, text: str) -> int:
+        """Return how many characters at the start of a text are a text that the caller sent, or a path in one."""
+        quote = text[:1] if text[:1] in _QUOTES else ""
+        edges = (f"{quote}{edge}{quote}" for edge in self._edges)
+        return next((len(edge) for edge in edges if text.startswith(edge) and _is_apart(text, 0, len(edge))), 0)
+
+    def ends(self, text: str) -> int:
+        """Return how many characters at the end of a text are so."""
+        quote = text[-1:] if text[-1:] in _QUOTES else ""
+        edges = (f"{quote}{edge}{quote}" for edge in self._edges)
+        found = (len(edge) for edge in edges if text.endswith(edge))
+        return next((size for size in found if _is_apart(text, len(text) - size, len(text))), 0)
 
     def holds(self, kind: str, text: str, start: int, stop: int) -> bool:
         """Return True if what a rule found in a text is the caller's.
