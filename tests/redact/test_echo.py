@@ -6,15 +6,14 @@ Every secret here is built from pieces, so that no file holds a whole one.
 from __future__ import annotations
 
 import re
-import time
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iserror.redact import Redactor, Rule, redact_text
-from iserror.redact.echo import MAX_LEAF, MAX_LEAVES, MAX_NAMED, MAX_VALUES, Echo, leaves_of
+from iserror.redact import DEFAULT_RULES, Redactor, Rule, redact_text
+from iserror.redact.echo import KINDS, MAX_LEAF, MAX_LEAVES, MAX_NAMED, MAX_VALUES, Echo, leaves_of
 
 pytestmark = pytest.mark.hostless
 
@@ -65,6 +64,10 @@ KEPT: list[tuple[str, str, str | None]] = [
     (QUERY.replace(" FROM", "\nFROM"), f"Cannot run '{QUERY}'", None),
     (QUERY.replace(" FROM", "\n  FROM"), f"Cannot run {QUERY.replace(' FROM', chr(10) + '  FROM')!r}", None),
     (f"{QUERY}; DELETE FROM usrs", f'Cannot run "{QUERY}"', None),
+    (QUERY, f"Cannot run {QUERY}: no such table", None),
+    (QUERY, f"Cannot run {QUERY} - no such table: usrs", None),
+    (QUERY, f"{QUERY}: see DELETE FROM usrs_old", f"{QUERY}: see [redacted:sql]"),
+    (QUERY, f"Cannot run {QUERY}; DROP TABLE tenants", f"Cannot run {QUERY}; [redacted:sql]"),
     # Hosts.
     ("db.corp.internal", "No host db.corp.internal", None),
     ("DB.corp.internal", "No host db.corp.internal", None),
@@ -115,6 +118,9 @@ GONE: list[tuple[str, str]] = [
     ("cat /srv/x", "No file /srv/xy/z"),
     # SQL of which the caller sent a part only.
     ("SELECT id, name FROM usrs", f'Cannot run "{QUERY}"'),
+    ("SELECT id, name FROM usrs", f"Cannot run {QUERY}: no such table"),
+    (QUERY, f"Cannot run {QUERY} AND tenant = 7: no such table"),
+    (QUERY, f"Cannot run {QUERY}::text AND tenant = 7"),
     (QUERY, f'Cannot run "{QUERY} AND tenant = 7"'),
     ("SELECT * FROM users_archive", 'Cannot run "DELETE FROM users"'),
     ("SELECT id FROM users_archive", 'Cannot run "SELECT id FROM users"'),
@@ -160,10 +166,7 @@ GONE: list[tuple[str, str]] = [
 @pytest.mark.parametrize(("sent", "text"), GONE)
 def test_gone(sent: str, text: str) -> None:
     """A part of what the caller sent, or more than that, is no echo; credentials and addresses never are."""
-    if said(text, sent) == text:
-        assert redact_text(text) == text, "said"
-        pytest.fail("no rule finds it: the row proves nothing")
-    assert said(text, sent) == redact_text(text)
+    assert said(text, sent) == redact_text(text) != text
 
 
 def test_credentials_inside_a_url() -> None:
@@ -179,8 +182,8 @@ def test_what_a_server_adds_to_an_echo_is_gone() -> None:
     assert said("No host db.corp.internal port 5432", "db.corp.internal") == (
         "No host db.corp.internal port [redacted:port]"
     )
-    assert said("SELECT id FROM usrs: params: (1, 'x')", "SELECT id FROM usrs") == redact_text(
-        "SELECT id FROM usrs: params: (1, 'x')"
+    assert said("SELECT id FROM usrs: params: (1, 'x')", "SELECT id FROM usrs") == (
+        "SELECT id FROM usrs: params: [redacted:sql_params]"
     )
     text = "Query \"SELECT id FROM usrs\" failed, params: (1, 'x')"
     assert said(text, "SELECT id FROM usrs") == 'Query "SELECT id FROM usrs" failed, params: [redacted:sql_params]'
@@ -258,32 +261,27 @@ def test_values_of_other_types() -> None:
 
 # --- for any text ----------------------------------------------------------------------------------------------------
 
-PIECES = st.sampled_from(
-    [FILE, WINDOWS, QUERY, "db.corp.internal", "/home/ann", "/srv/app/x.py", "web.corp.internal:5432", KEY, "10.0.0.5"]
-    + [
-        "SELECT a FROM b WHERE c = 1",
-        "x",
-        " ",
-        ": ",
-        "'",
-        '"',
-        "/",
-        "\\",
-        "(",
-        ")",
-        ".",
-        "\n",
-        "port 5432",
-        "[redacted:path]",
-    ]
-)
+WORDS = [
+    FILE,
+    WINDOWS,
+    QUERY,
+    "db.corp.internal",
+    "/home/ann",
+    "/srv/app/x.py",
+    "web.corp.internal:5432",
+    KEY,
+    "10.0.0.5",
+]
+MORE = ["SELECT a FROM b WHERE c = 1", "x", " ", ": ", "'", '"', "/", "\\", "(", ")", ".", "\n", "port 5432"]
+PIECES = st.sampled_from([*WORDS, *MORE, "[redacted:path]"])
+LETTERS = re.compile(r"[\W_]+")
 TEXTS = st.lists(PIECES, max_size=12).map("".join)
 
 
 @settings(max_examples=400, deadline=None)
 @given(TEXTS, st.lists(TEXTS, max_size=3))
 def test_only_what_was_sent(text: str, leaves: list[str]) -> None:
-    """Whatever the texts are: what is said beyond the plain redaction is in the arguments, and none of it an address."""
+    """Whatever the texts are: what is said beyond the plain redaction is in the arguments."""
     answer = said(text, *leaves)
     sent = " ".join(leaves).casefold()
     plain = redact_text(text)
@@ -291,6 +289,10 @@ def test_only_what_was_sent(text: str, leaves: list[str]) -> None:
     for piece in (FILE, WINDOWS, QUERY, "db.corp.internal", "/srv/app/x.py", "web.corp.internal", "SELECT a FROM b"):
         if piece in answer and piece not in plain:
             assert piece.casefold() in sent
+    for rule in (rule for rule in DEFAULT_RULES if rule.kind in KINDS):
+        for start, stop in rule.spans(answer):
+            found = " ".join(answer[start:stop].casefold().split())
+            assert "[redacted:" in answer[start:stop] or found in LETTERS.sub("", sent), rule.name
     for never in (KEY, "10.0.0.5"):
         assert not re.search(rf"(?<![\w.]){re.escape(never)}(?![\w.])", answer)
 
@@ -300,33 +302,3 @@ def test_only_what_was_sent(text: str, leaves: list[str]) -> None:
 def test_nothing_sent(text: str) -> None:
     """Without anything that the caller sent, and with something else, the redaction is the plain one."""
     assert said(text) == said(text, "x", "nothing of it") == redact_text(text)
-
-
-# --- time ------------------------------------------------------------------------------------------------------------
-
-LARGE = [
-    (f"/home/ann/{'a' * 40}{{}} ", "many paths"),
-    ("/home/ann/a(1){} ", "many brackets"),
-    ("db{}.corp.internal ", "many hosts"),
-    ("SELECT a{} FROM b WHERE c = 1;\n", "many statements"),
-    ("a/bcde/{} ", "many words"),
-    ("' {} ", "many quotes"),
-]
-
-
-@pytest.mark.parametrize(("unit", "what"), LARGE)
-def test_time(unit: str, what: str) -> None:
-    """The largest arguments add little to the redaction of the largest text that is read at once."""
-    text = "".join(unit.format(i) for i in range(12_000))[:48_000]
-    leaves = tuple((unit.format(i) + text)[:MAX_LEAF] for i in range(MAX_LEAVES))
-
-    def best(run: Any) -> float:
-        times = []
-        for _ in range(3):
-            start = time.process_time()
-            run()
-            times.append(time.process_time() - start)
-        return min(times)
-
-    plain = best(lambda: redact_text(text))
-    assert best(lambda: said(text, *leaves)) < plain * 2 + 0.05

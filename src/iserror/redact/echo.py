@@ -39,6 +39,9 @@ MAX_LOOKS: Final = 200
 _QUOTES: Final = "\"'`“”„‘’«»‹›"
 _WORD: Final = rf"[^\s{_QUOTES}]+"
 _APART: Final = rf"\Z|[\s{_QUOTES})\]}}>,;:]|[.!?](?:\Z|[\s{_QUOTES}])"
+_PROSE: Final = r"\s?[:\u2013\u2014-]\s{1,4}"
+"""Follows a statement in a sentence, and is no part of one."""
+
 _INTERNAL: Final = (".internal", ".local", ".lan", ".corp", ".intra", ".home.arpa", ".private", ".svc", ".consul")
 _NAMED: Final = r"[/\\~%$]|[A-Za-z]:[\\/]|[A-Za-z][\w+.-]{1,30}:/"
 _HOST: Final = (
@@ -125,8 +128,10 @@ class Echo:
         found = (len(edge) for edge in edges if text.endswith(edge))
         return next((size for size in found if _is_apart(text, len(text) - size, len(text))), 0)
 
-    def holds(self, kind: str, text: str, start: int, stop: int) -> bool:
-        """Return True if what a rule found in a text is the caller's.
+    def holds(self, kind: str, text: str, start: int, stop: int) -> int:
+        """Return up to where what a rule found in a text is the caller's; its start if it isn't.
+
+        A rule takes what follows a statement on its line, too: `SELECT a FROM b: no such table`.
 
         Args:
             kind: The rule's kind.
@@ -134,14 +139,15 @@ class Echo:
             start: Where the finding begins.
             stop: Where it ends.
         """
-        if stop - start > MAX_LEAF:
-            return False
-        found = text[start:stop]
+        found = text[start : min(stop, start + MAX_LEAF + 1)]
+        if kind == "sql":
+            if self._states(_folded_statement(found)):
+                return start + len(found)
+            whole = (len(leaf) for leaf in self._leaves if text.startswith(leaf, start) and start + len(leaf) < stop)
+            return next((start + size for size in whole if regex(_PROSE).match(text, start + size)), start)
         if kind == "path":
-            return _folded(found) in self._paths or self._surrounds(text, start, found)
-        if kind == "host":
-            return found.casefold() in self._hosts
-        return kind == "sql" and self._states(_folded_statement(found))
+            return stop if _folded(found) in self._paths or self._surrounds(text, start, found) else start
+        return stop if kind == "host" and found.casefold() in self._hosts else start
 
     def _surrounds(self, text: str, start: int, found: str) -> bool:
         """Return True if a finding is a part of a whole text of the caller's: a rule ends at a bracket in a name."""
@@ -165,21 +171,22 @@ class Left:
     """Findings that stay in a text. While the rules run, a marker stands for each of them, as for any other finding.
 
     Args:
-        stays: Returns True if a finding stays: its kind, the text, start and end.
+        stays: Returns up to where a finding stays: its kind, the text, start and end.
     """
 
-    def __init__(self, stays: Callable[[str, str, int, int], bool]) -> None:
+    def __init__(self, stays: Callable[[str, str, int, int], int]) -> None:
         self._stays = stays
         self._looks = 0
         self.at: dict[int, str] = {}
         """What a marker stands for, by where it begins, in order."""
 
-    def takes(self, kind: str, text: str, start: int, stop: int) -> bool:
-        """Return True if a finding stays."""
+    def takes(self, kind: str, text: str, start: int, stop: int) -> int:
+        """Return up to where a finding stays; its start if it doesn't."""
         if kind not in KINDS or self._looks >= MAX_LOOKS:
-            return False
+            return start
         self._looks += 1
-        return MARK not in text[start:stop] and self._stays(kind, text, start, stop)
+        end = self._stays(kind, text, start, stop)
+        return start if MARK in text[start:end] else end
 
     def restored(self, text: str) -> str:
         """Return the text with the findings in their places."""

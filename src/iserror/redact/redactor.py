@@ -194,12 +194,11 @@ class Redactor:
     def _replaced(
         self, text: str, profile: Profile, pii: bool, echo: Echo | None = None, without: frozenset[str] = frozenset()
     ) -> str:
-        def stays(kind: str, text: str, start: int, stop: int) -> bool:
-            """Return True if a finding is the caller's and holds nothing else that would be found."""
-            if echo is None or not echo.holds(kind, text, start, stop):
-                return False
-            found = text[start:stop]
-            return self._replaced(found, profile, pii, echo, without | {kind}) == found
+        def stays(kind: str, text: str, start: int, stop: int) -> int:
+            """Return up to where a finding is the caller's; its start if it holds something else that is found."""
+            end = start if echo is None else echo.holds(kind, text, start, stop)
+            found = text[start:end]
+            return end if not found or self._replaced(found, profile, pii, echo, without | {kind}) == found else start
 
         try:
             whole = str.__str__(text)

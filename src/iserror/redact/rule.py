@@ -104,8 +104,8 @@ class Kept(Protocol):
     at: dict[int, str]
     """What a marker stands for, by where it begins, in order."""
 
-    def takes(self, kind: str, text: str, start: int, stop: int) -> bool:
-        """Return True if a finding of this kind stays."""
+    def takes(self, kind: str, text: str, start: int, stop: int) -> int:
+        """Return up to where a finding of this kind stays; its start if it doesn't."""
 
 
 def replace_all(text: str, rule: Rule, kept: Kept | None = None) -> str:
@@ -132,7 +132,9 @@ def replace_all(text: str, rule: Rule, kept: Kept | None = None) -> str:
         if text.startswith('"', stop) and text[stop - 1] == "\\" and stop - 1 > start:
             stop -= 1  # the backslash stays, so that the quote after it doesn't end the string
         between = text[end:start]
-        stays = kept is not None and kept.takes(rule.kind, text, start, stop)
+        stays = False
+        if kept is not None and (upto := kept.takes(rule.kind, text, start, stop)) > start:
+            stays, stop = True, upto
         if not parts or between.strip() or stays or stayed:  # findings with only blanks between them share one marker
             if kept is not None:
                 moved.update((at - end + length, found) for at, found in kept.at.items() if end <= at < start)
