@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Mapping
-from itertools import islice
 from typing import Any, Final
 
 from iserror.redact.rule import MARK, regex
@@ -58,24 +57,27 @@ def leaves_of(arguments: Mapping[str, Any] | None) -> tuple[str, ...]:
     Args:
         arguments: Plain JSON data; values of other types are left out.
     """
+    if type(arguments) is not dict or not arguments:
+        return ()
     found: list[str] = []
     level: list[Any] = [arguments]
     left = MAX_VALUES
     for _ in range(MAX_DEPTH):
         below: list[Any] = []
         for value in level:
-            if left <= 0:
-                break
-            for item in islice(value.values() if type(value) is dict else value if type(value) is list else (), left):
+            for item in value.values() if type(value) is dict else value:
+                if left <= 0:
+                    break
                 left -= 1
-                if type(item) is str:
+                kind = type(item)
+                if kind is str:
                     found.append(item)
-                elif type(item) is dict or type(item) is list:
+                elif kind is dict or kind is list:
                     below.append(item)
-        if len(found) >= MAX_LEAVES or not below:
+        if not below or len(found) >= MAX_LEAVES:
             break
         level = below
-    return tuple(text for text in found[:MAX_LEAVES] if len(text) <= MAX_LEAF)
+    return tuple([text for text in found[:MAX_LEAVES] if len(text) <= MAX_LEAF])
 
 
 class Echo:
@@ -101,10 +103,17 @@ class Echo:
         """Each text, and each word inside of one that is a path."""
         self._hosts = {host for leaf in kept for host in _host_of(leaf)}
         """The host of each text that is one or a URL of one, with and without its port."""
-        self._statements = [_folded_statement(leaf) for leaf in kept if len(leaf.split(None, 1)) > 1]
+        self._folded: list[str] | None = None
 
     def __bool__(self) -> bool:
         return bool(self._leaves)
+
+    @property
+    def _statements(self) -> list[str]:
+        """The texts that may be SQL. Few texts for a model hold any."""
+        if self._folded is None:
+            self._folded = [_folded_statement(leaf) for leaf in self._leaves if len(leaf.split(None, 1)) > 1]
+        return self._folded
 
     def is_whole(self, text: str) -> bool:
         """Return True if a text is one that the caller sent, or a whole word of one, and nothing else."""
@@ -112,7 +121,7 @@ class Echo:
         return len(text) <= MAX_LEAF and (
             _folded(text) in self._paths
             or text.casefold() in self._hosts
-            or _folded_statement(text) in self._statements
+            or (" " in text and _folded_statement(text) in self._statements)
         )
 
     def begins(self, text: str) -> int:
