@@ -24,6 +24,7 @@ from iserror.errors.verdict import (
 )
 from iserror.errors.vocabulary import CODE_PATTERN, Effect, Outcome
 from iserror.redact import Safe
+from iserror.redact.echo import here
 from iserror.redact.speech import MAX_MESSAGE, quoted_value, safe_line
 from iserror.support.look import look
 
@@ -40,7 +41,7 @@ def _safe_id(value: object) -> str | int:
     """Return an item's id for a client: a number that JSON keeps whole, else one redacted line."""
     if type(value) is int and abs(value) < 2**53:
         return value
-    return safe_line(value if isinstance(value, Safe) else look(str, "", value), empty="(no id)", echo=True)
+    return safe_line(value if isinstance(value, Safe) else look(str, "", value), empty="(no id)", echo=here.find())
 
 
 class ItemFailure(BaseModel):
@@ -74,7 +75,7 @@ class ItemFailure(BaseModel):
     @field_validator("message", "hint", mode="before")
     @classmethod
     def _clean(cls, value: object) -> object:
-        return safe_line(value, echo=True) if isinstance(value, str) else value
+        return safe_line(value, echo=here.find()) if isinstance(value, str) else value
 
 
 _IN_BRIEF: Final = {TOOK_EFFECT: "took effect", PARTLY: "partly took effect", UNSURE: "may have taken effect"}

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 from iserror.errors.failure import Failure
 from iserror.errors.verdict import CRASHES, STOP, Basis, declared_by, judge
 from iserror.errors.vocabulary import BUILT_IN, Category, Effect, Level, Outcome
+from iserror.redact.echo import here
 from iserror.redact.speech import Scalar, safe_details, safe_line, safe_lines
 from iserror.redact.text import Safe
 
@@ -142,7 +143,7 @@ def say(
         keyed=keyed,
     )
     problem = problem._worded_for(verdict.outcome)
-    echo = not (problem.is_crash or problem.refused)
+    echo = None if problem.is_crash or problem.refused else here.find()
     words = safe_lines(problem.message, echo=echo) if problem.lines else ""
     failure = Failure(
         code=problem.code,

@@ -60,23 +60,19 @@ def _redacted(text: str, limit: int, echo: Echo | None = None) -> str:
     return cut_short(safe, max(len(safe) - MARGIN, 2))
 
 
-def safe_line(text: str, limit: int = MAX_MESSAGE, *, empty: str = "The tool failed.", echo: bool = False) -> str:
+def safe_line(text: str, limit: int = MAX_MESSAGE, *, empty: str = "The tool failed.", echo: Echo | None = None) -> str:
     """Return any text as one redacted, printable line for a client.
 
     Args:
         text: The text. A `Safe` isn't redacted again.
         limit: The most characters.
         empty: The line for a text without any.
-        echo: Whether the paths, SQL and hosts stay that the caller of the running call sent: in an author's text only.
+        echo: What the caller sent: paths, SQL and hosts that stay. For an author's text only.
     """
-    return _line(text, limit, here.find() if echo else None) or empty
+    return clean_line(text if isinstance(text, Safe) else _redacted(text, limit, echo), limit) or empty
 
 
-def _line(text: str, limit: int, echo: Echo | None) -> str:
-    return clean_line(text if isinstance(text, Safe) else _redacted(text, limit, echo), limit)
-
-
-def safe_lines(text: str, limit: int = MAX_WORDS, *, echo: bool = False) -> str:
+def safe_lines(text: str, limit: int = MAX_WORDS, *, echo: Echo | None = None) -> str:
     """Return any text redacted, with its line breaks; each line is as `safe_line` makes it, and no two are blank.
 
     Args:
@@ -84,8 +80,7 @@ def safe_lines(text: str, limit: int = MAX_WORDS, *, echo: bool = False) -> str:
         limit: The most characters.
         echo: As for `safe_line`.
     """
-    echoes = here.find() if echo else None
-    whole = clean(str.__str__(text) if isinstance(text, Safe) else _redacted(text, limit, echoes))
+    whole = clean(str.__str__(text) if isinstance(text, Safe) else _redacted(text, limit, echo))
     lines: list[str] = []
     for line in whole.strip().split("\n"):
         shown = clean_line(line, limit)
@@ -126,7 +121,7 @@ def quoted_value(text: object, limit: int = MAX_VALUE) -> str:
 
 
 def _quoted(text: str, limit: int, echo: Echo | None) -> str:
-    line = _line(text, limit, echo)
+    line = safe_line(text, limit, empty="", echo=echo)
     if not line or _BARE.match(line):
         return line
     shown = json.dumps(line, ensure_ascii=False)
