@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,9 @@ import anyio
 import pytest
 
 from iserror import Batch, ErrorMap, Failure, PartialResult, ToolErrors, ToolFailure, configure_logging, redact_text
+from iserror.errors.problem import Problem
+from iserror.layers.call import Call, Request, in_call
+from iserror.layers.lifecycle import failure_of as safe_failure
 from iserror.testing import assert_tool_error
 from tests.conftest import Lines
 from tests.helpers import hosts
@@ -262,7 +266,7 @@ async def test_envelope_of_another_server() -> None:
 async def test_only_from_the_wire() -> None:
     """A default, and what the tool makes of an argument or puts into it, isn't the caller's."""
 
-    async def tool(options: dict[str, Any], path: str = OTHER) -> str:
+    async def tool(options: Any, path: str = OTHER) -> str:
         options["path"] = f"/srv/app/tenants/7/{options['name']}"
         raise ToolError(f"No {path} and {options['path']} and {options['name']}")
 
@@ -323,6 +327,44 @@ async def test_one_call_beside_another() -> None:
             group.start_soon(ask, LONG, True)
     assert texts[False].startswith(f"TOOL_ERROR: No {FILE} and [redacted:path]\n")
     assert texts[True].startswith(f"TOOL_ERROR: No [redacted:path] and {LONG}\n")
+
+
+async def test_a_worker_that_outlives_its_call() -> None:
+    """A task that a call left behind says nothing of what that call's caller sent: it may work for another."""
+    jobs: Any = None
+
+    async def work(results: Any) -> None:
+        async for _ in jobs[1]:
+            await results.send(ToolFailure("FILE_MISSING", "No {path}.", values={"path": FILE}))
+
+    async def tool(path: str) -> str:
+        nonlocal jobs
+        if jobs is None:
+            jobs = anyio.create_memory_object_stream(1)
+            results = anyio.create_memory_object_stream(1)
+            jobs = (*jobs, results[1], asyncio.get_running_loop().create_task(work(results[0])))
+            return "started"
+        await jobs[0].send(path)
+        raise await jobs[2].receive()
+
+    async with hosts.in_memory(serving(tool)) as call:
+        assert text_of(await call("tool", {"path": FILE})) == "started"
+        answer = await call("tool", {"path": LONG})
+        jobs[3].cancel()
+    for stream in jobs[:3]:
+        stream.close()
+    assert failure_of(answer)["message"] == 'No "[redacted:path]".'
+
+
+@pytest.mark.parametrize("code", ["INTERNAL_ERROR", "INVALID_OUTPUT", "INVALID_ARGUMENTS"])
+async def test_codes_that_say_nothing(code: str) -> None:
+    """Whatever the text of a crash or of arguments that don't fit will hold: no echo."""
+    call = Call(ToolErrors(), "tool", request=Request(arguments={"path": FILE}))
+    with in_call(call):
+        said = safe_failure(call, Problem(code, f"No file {FILE}.", refused=code == "INVALID_ARGUMENTS"))
+        other = safe_failure(call, Problem("TOOL_ERROR", f"No file {FILE}."))
+    assert said.message == "No file [redacted:path]."
+    assert other.message == f"No file {FILE}."
 
 
 async def test_outside_of_a_call() -> None:

@@ -116,6 +116,7 @@ GONE: list[tuple[str, str]] = [
     (WINDOWS, r"No folder C:\Users\ann"),
     (r"C:\Users", rf"No file {WINDOWS}"),
     ("cat /srv/x", "No file /srv/xy/z"),
+    ("cat ~/.ab", "No file ~/.ab"),
     # SQL of which the caller sent a part only.
     ("SELECT id, name FROM usrs", f'Cannot run "{QUERY}"'),
     ("SELECT id, name FROM usrs", f"Cannot run {QUERY}: no such table"),

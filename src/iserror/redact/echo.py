@@ -194,8 +194,7 @@ class Left:
         if kind not in KINDS or self._looks >= MAX_LOOKS:
             return start
         self._looks += 1
-        end = self._stays(kind, text, start, stop)
-        return start if MARK in text[start:end] else end
+        return self._stays(kind, text, start, stop)
 
     def restored(self, text: str) -> str:
         """Return the text with the findings in their places."""
@@ -244,7 +243,7 @@ def _folded(text: str) -> str:
     if "\\" in text:
         text = regex(r"\\+").sub(r"\\", text).replace("\\/", "/")
     text = " ".join(text.casefold().split()).strip(_QUOTES)
-    return regex(r"(?<=[^/\\.])(?:[/\\]{1,9}|\.)\Z").sub("", text)
+    return regex(r"(?:[/\\]{1,9}|\.)\Z").sub("", text)
 
 
 def _folded_statement(text: str) -> str:
