@@ -274,6 +274,44 @@ async def test_only_from_the_wire() -> None:
     assert text.startswith("TOOL_ERROR: No [redacted:path] and [redacted:path] and secret.txt\n")
 
 
+@pytest.mark.skipif(not hosts.IS_FASTMCP, reason="fastmcp's middleware")
+@pytest.mark.parametrize("in_place", [True, False])
+async def test_before_middleware(in_place: bool) -> None:
+    """What a middleware makes of the arguments isn't the caller's, in place or not."""
+    from fastmcp.server.middleware import Middleware
+
+    class Resolving(Middleware):
+        async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+            if in_place:
+                context.message.arguments["path"] = OTHER
+                return await call_next(context)
+            message = context.message.model_copy(update={"arguments": {"path": OTHER}})
+            return await call_next(context.copy(message=message))
+
+    server = serving(fails(lambda path: ToolError(f"No {path}, nor {FILE}.")))
+    server.add_middleware(Resolving())
+    async with hosts.in_memory(server) as call:
+        text = text_of(await call("tool", {"path": FILE}))
+    assert text.startswith(f"TOOL_ERROR: No [redacted:path], nor {FILE}.\n")
+
+
+async def test_replayed() -> None:
+    """A kept failure is replayed to a call with the same arguments only, and so with the same words."""
+    runs = []
+
+    async def tool(key: str, path: str) -> str:
+        runs.append(path)
+        raise ToolError(f"No {path}, nor {OTHER}.")
+
+    async with hosts.in_memory(serving(tool, idempotency_key="key")) as call:
+        first, again = [await call("tool", {"key": "k", "path": FILE}) for _ in range(2)]
+        other = await call("tool", {"key": "k", "path": LONG})
+    assert runs == [FILE]
+    assert failure_of(first)["message"] == failure_of(again)["message"] == f"No {FILE}, nor [redacted:path]."
+    assert failure_of(other)["code"] == "IDEMPOTENCY_KEY_REUSED"
+    assert FILE not in json.dumps(other)
+
+
 async def test_nested() -> None:
     """What counts is what the caller of the outermost call sent, however a tool that it calls got it."""
     guard = ToolErrors(map_of())
