@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from iserror import logs as logs
     from iserror import packs as packs
+    from iserror.errors.entry import From
     from iserror.errors.errormap import ErrorMap
     from iserror.errors.failure import Failure
+    from iserror.errors.ownwords import OwnWords
     from iserror.errors.partial import ItemFailure, PartialResult
     from iserror.errors.toolfailure import ToolFailure
     from iserror.guard import ToolErrors
@@ -25,7 +27,9 @@ __all__ = [
     "Batch",
     "ErrorMap",
     "Failure",
+    "From",
     "ItemFailure",
+    "OwnWords",
     "PartialResult",
     "Redactor",
     "Rule",
@@ -45,7 +49,9 @@ _MODULES = {
     "Batch": "layers.batch",
     "ErrorMap": "errors.errormap",
     "Failure": "errors.failure",
+    "From": "errors.entry",
     "ItemFailure": "errors.partial",
+    "OwnWords": "errors.ownwords",
     "PartialResult": "errors.partial",
     "Redactor": "redact",
     "Rule": "redact",

@@ -75,8 +75,8 @@ def one(exception: Any = Base, **entry: Any) -> ErrorMap:
 PATH = r"is no attribute path; a template reads attributes of the exception, such as \{exc.invoice_id\}"
 BAD_TEMPLATES = (
     "{exc}|{value}|{}|{0}|{exc.}|{exc.value()}|{exc.value[0]}|{exc['value']}|{exc.__class__}|{exc.args.__class__}|"
-    "{exc.a__b}|{exc._private}|{exc.value!r}|{exc.value:>10}|{exc.value.0}|{ exc.value }|{exc.value|exc.value}|"
-    "{other.value}|{exc.value + 1}|{{exc.value}"
+    "{exc.a__b}|{exc._private}|{exc.value!r}|{exc.value:>10}|{exc.value.-1}|{exc.0x}|{body}|{body.__len__}|"
+    "{ exc.value }|{exc.value|exc.value}|{other.value}|{exc.value + 1}|{{exc.value}"
 ).split("|")
 BAD_CODES = ["", "AB", "gone", "GONE-1", "_GONE", "GONE_", "GO__NE", "1GONE", "GONE\n", "G" * 65, "ÄRGER", 7, None]
 CODE = "code .* is not valid: use 3 to 64 characters of A-Z, 0-9 and single underscores"
@@ -501,7 +501,7 @@ def test_whose_category_it_is() -> None:
         "context": "unknown",
         "said": "not_applied",
     }
-    assert [errors.entries[key].own for key in errors.entries] == [False, True, False]
+    assert [entry.own for _, entry in errors.entries] == [False, True, False]
 
 
 @pytest.mark.parametrize(

@@ -375,7 +375,7 @@ def test_lines_work(kind: str, wanted: tuple[str, str]) -> None:
     (crash,) = summarize([crashed(kind)]).unmapped
     errors = ErrorMap()
     exec(crash.line, {"errors": errors})
-    ((key, entry),) = errors._entries.items()
+    ((key, entry),) = errors.entries
     plain = kind.removeprefix("builtins.")
     assert key == (getattr(builtins, plain) if "." not in plain else plain)
     assert (entry.code, entry.category) == wanted
@@ -396,7 +396,7 @@ def test_all_lines_work_together() -> None:
     for line in lines_of(summed):
         exec(line, {"errors": errors})
     assert len(errors) == len(kinds)
-    codes = {entry.code for entry in errors._entries.values()}
+    codes = {entry.code for _, entry in errors.entries}
     assert "TAKEN_2" in codes
     assert codes.isdisjoint({"TAKEN", "C_TAKEN", *BUILT_IN})
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
+import anyio
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -16,6 +17,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from sqlalchemy.pool import NullPool
 
 import iserror
+from iserror import ErrorMap, OwnWords, ToolErrors, ToolFailure
 from iserror.packs import codes, sql
 from tests.conftest import Lines
 from tests.packs.conftest import Postgres
@@ -235,3 +237,25 @@ def test_names() -> None:
         module, _, short = name.rpartition(".")
         kind = getattr(sa.exc if module == "sqlalchemy.exc" else sa.orm.exc, short)
         assert f"{kind.__module__}.{kind.__qualname__}" == name
+
+
+@pytest.mark.parametrize("run", [by_psycopg_dialect, by_asyncpg_dialect, by_psycopg, by_asyncpg])
+def test_a_statement_of_the_model(postgres: Postgres, run: Callable[..., Any]) -> None:
+    """Where the model writes the statement, the database's own words come through, without SQLAlchemy's around them."""
+    errors = ErrorMap()
+    errors.include(PACK, iserror.packs.psycopg, iserror.packs.asyncpg)
+    errors.add(instead_of="QUERY_INVALID", code="STATEMENT_INVALID", category="invalid_argument", message=OwnWords())
+
+    @ToolErrors(errors)
+    async def query(statement: str) -> None:
+        await run(postgres, statement)
+
+    with pytest.raises(ToolFailure) as caught:
+        anyio.run(query, "selec 1")
+    said = caught.value.failure
+    assert said is not None
+    assert (said.code, said.category, said.outcome) == ("STATEMENT_INVALID", "invalid_argument", "not_applied")
+    assert said.advice == "change the call first"
+    assert said.message.startswith('"')
+    assert 'syntax error at or near \\"selec\\"' in said.message
+    assert "sqlalche.me" not in said.message

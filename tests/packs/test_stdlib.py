@@ -314,13 +314,18 @@ def test_reading(lines: Lines) -> None:
             reader.feed_eof()
         await (reader.readexactly(99) if until is None else reader.readuntil(until))
 
-    said = failure(PACK, lines, lambda: json.loads(CANARY))
+    client: dict[str, Any] = {"__name__": "http.client", "json": json}  # a client's own code reads an answer
+    exec("def read(data): return json.loads(data)\ndef decoded(data): return data.decode()", client)
+    said = failure(PACK, lines, lambda: client["read"](CANARY))
     assert (said.code, said.message) == (
         "UPSTREAM_INVALID_RESPONSE",
         "Something that this tool had to read is not valid JSON.",
     )
-    said = failure(PACK, lines, lambda: (CANARY.encode() + b"\xff").decode())
+    said = failure(PACK, lines, lambda: client["decoded"](CANARY.encode() + b"\xff"))
     assert (said.code, said.outcome) == ("UPSTREAM_INVALID_RESPONSE", "unknown")
+    # In the tool's own code it may be an argument that is read.
+    assert failure(PACK, lines, lambda: json.loads(CANARY)).code == "INTERNAL_ERROR"
+    assert failure(PACK, lines, lambda: (CANARY.encode() + b"\xff").decode()).code == "INTERNAL_ERROR"
     said = failure(PACK, lines, lambda: stream(CANARY.encode(), b"\n"))
     assert (said.code, said.outcome) == ("UPSTREAM_INVALID_RESPONSE", "unknown")
     said = failure(PACK, lines, lambda: stream(CANARY.encode(), None))

@@ -13,7 +13,9 @@ from iserror import (
     Batch,
     ErrorMap,
     Failure,
+    From,
     ItemFailure,
+    OwnWords,
     PartialResult,
     Redactor,
     Rule,
@@ -68,6 +70,18 @@ errors.add(
     NotFound, code="NOT_FOUND", category="not_found", message="No invoice {exc.invoice_id}.", details=["invoice_id"]
 )
 errors.include(iserror.packs.httpx, *iserror.packs.detect())
+errors.add(ValueError, code="INVALID", category="invalid_argument", message=OwnWords(), raised_in=[__name__, "app"])
+errors.add(status=range(500, 600), code="DOWN", category="unavailable", message="It is down: {body.detail}.")
+errors.add(instead_of="QUERY_INVALID", code="SQL_INVALID", category="invalid_argument", message=OwnWords())
+errors.add(
+    "app.ApiError",
+    code=From("error_type", "API_ERROR"),
+    codes={"quota": "QUOTA_EXCEEDED"},
+    category=From(lambda exc: exc.category, "internal"),
+    message="It failed.",
+    hint=From("hint", ""),
+    keep_text=True,
+)
 errors.add("httpx.ReadTimeout", code="LOST", category="deadline_exceeded", message="Lost.", outcome="unknown")
 errors.add(Busy, code="BUSY", category="unavailable", message="Busy.", retryable=True, retry_after=wait, level="error")
 errors.add(

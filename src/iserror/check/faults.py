@@ -160,7 +160,7 @@ def _breaks(schema: Mapping[str, Any], value: object) -> bool:
 def _classes(maps: Sequence[ErrorMap], skip: Callable[[str], None]) -> dict[str, type[BaseException]]:
     """Return the exception classes that the maps name, by name."""
     found: dict[str, type[BaseException]] = {}
-    for key in (key for errors in maps for key in errors.entries):
+    for key in (key for errors in maps for key, _ in errors.entries):
         kind = key if isinstance(key, type) else exception_class(key)
         if kind is None:
             skip(f"{key}, since it can't be imported")

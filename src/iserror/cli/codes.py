@@ -67,16 +67,18 @@ def codes_of(source: object) -> dict[str, Code]:
     codes: dict[str, Code] = {}
     for tool, errors in maps:
         for exception, entry in _entries(errors):
-            code = codes.setdefault(entry.code, {"category": entry.category, "retryable": False, "entries": []})
-            code["retryable"] = code["retryable"] or entry.retryable
-            _add(code["entries"], exception, entry, tool)
+            for name in entry.all_codes:
+                code = codes.setdefault(name, {"category": entry.category, "retryable": False, "entries": []})
+                code["retryable"] = code["retryable"] or entry.retryable
+                _add(code["entries"], exception, entry, tool)
     return dict(sorted(codes.items()))
 
 
 def _entries(errors: ErrorMap) -> Iterator[tuple[str, Entry]]:
     """Yield the entries of a map and its packs, each with its exception and the condition, if it has one."""
-    for exception, entry in errors.entries.items():
-        yield full_name(exception), entry
+    for exception, entry in (*errors.entries, *errors.general):
+        name = full_name(exception)
+        yield f"{name} ({entry.when})" if entry.when is not None else name, entry
     for pack in errors.packs.values():
         for name, when, entry in pack.entries():
             yield f"{name} ({when})" if when else name, entry

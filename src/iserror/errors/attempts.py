@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from types import FrameType
 from typing import Any, Final
 
@@ -47,6 +48,8 @@ _CLIENTS: Final = _names(
     "openai opensearchpy psycopg psycopg_pool pymongo pymysql redis requests slack_sdk socket sqlalchemy sqlite3 ssl "
     "stripe urllib urllib3 valkey"
 )
+
+
 _NEUTRAL: Final = _names(
     "anyio asgiref ddtrace elasticapm exceptiongroup fastmcp greenlet iserror logfire mcp newrelic opentelemetry "
     "pydantic pydantic_core pydantic_settings pytest _pytest pluggy sentry_sdk sniffio stamina starlette tenacity "
@@ -88,6 +91,11 @@ def _wrapped(passed: list[str]) -> bool:
 
 
 # --- the failure as a whole ----------------------------------------------------------------------------------
+
+
+def passed_client(exc: BaseException) -> bool:
+    """Return True if an exception came through the code of a client library: something from outside was being read."""
+    return any(package_of(module_of(frame)) in _CLIENTS for frame in islice(frames(exc), MAX_FRAMES))
 
 
 def earlier(exc: BaseException) -> bool:

@@ -4,17 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, TypeAlias
+from enum import Enum
+from typing import Any, TypeAlias, cast
 
-from iserror.errors.template import PATH, Path, Template, detail_of, read
+from iserror.errors.conditions import Condition
+from iserror.errors.foreign import in_quotes
+from iserror.errors.ownwords import OwnWords
+from iserror.errors.template import Path, Template, detail_of, path_of, read
 from iserror.errors.verdict import Basis, declared_by
-from iserror.errors.vocabulary import Category, Level, Outcome
+from iserror.errors.vocabulary import CATEGORIES, Category, Level, Outcome
 from iserror.errors.wait import parse_retry_after
 from iserror.support.look import look
 
 RetryAfter: TypeAlias = Callable[[Any], object] | float | timedelta
+
+
+@dataclass(frozen=True)
+class From:
+    """Read a code, category or hint from the exception: `errors.add(..., category=From("kind", "internal"))`.
+
+    Args:
+        source: An attribute path of the exception, such as `"error.type"`, or a function of the exception. If reading
+            it raises, the default counts.
+        default: The value where the exception has none, or none that is allowed.
+
+    Raises:
+        ValueError: If the source is neither.
+    """
+
+    source: str | Callable[[Any], object]
+    default: str
+
+    def __post_init__(self) -> None:
+        if not callable(self.source) and not (isinstance(self.source, str) and path_of(f"exc.{self.source}")):
+            raise ValueError(f"{self.source!r} is neither an attribute path of the exception nor a function of it")
+        if not isinstance(self.default, str):
+            raise ValueError(f"the default of From({self.source!r}) must be a text, not {self.default!r}")
+
+    def of(self, exc: BaseException) -> str:
+        """Return what the exception says, as a text; "" if nothing."""
+        if callable(self.source):
+            found = look(self.source, None, exc)
+        else:
+            found = look(read, None, exc, tuple(self.source.split(".")))
+        found = found.value if isinstance(found, Enum) else found
+        return str.__str__(found).strip() if isinstance(found, str) else ""
 
 
 @dataclass(frozen=True)
@@ -23,7 +59,7 @@ class Entry:
 
     code: str
     category: Category
-    message: Template
+    message: Template | OwnWords
     hint: Template | None = None
     retryable: bool = False
     retry_after: RetryAfter | None = None
@@ -40,10 +76,59 @@ class Entry:
     """The hint where the outcome is unknown."""
     own: bool = False
     """Whether its exception is the author's own, so that the category says what the tool had done."""
+    when: Condition | None = None
+    """What has to hold besides the class."""
+    catch_all: bool = False
+    """Whether it is for `Exception` itself, too far away to speak for what packs or an author's words say."""
+    keep_text: bool | None = None
+    """Whether the text of a host's `ToolError` around the exception stays; None if it says something itself."""
+    instead_of: str | None = None
+    """The code of the packs in whose place it stands."""
+    code_from: From | None = None
+    codes: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The codes that may be read, by the values that mean them."""
+    category_from: From | None = None
+    hint_from: From | None = None
 
     def unproven(self) -> Entry:
         """Return a pack's entry for a failure of unknown outcome: outcome and words together."""
         return replace(self, outcome="unknown", message=self.claimless or self.message, hint=self.next_step)
+
+    def holds(self, exc: BaseException) -> bool:
+        """Return True if the entry's conditions hold of an exception of its class."""
+        return self.when is None or self.when.holds(exc)
+
+    @property
+    def all_codes(self) -> tuple[str, ...]:
+        """Every code that it can give, its default first."""
+        return tuple(dict.fromkeys((self.code, *self.codes.values())))
+
+    def code_of(self, exc: BaseException) -> str:
+        """Return the code for an exception."""
+        return self.code if self.code_from is None else self.codes.get(self.code_from.of(exc), self.code)
+
+    def category_of(self, exc: BaseException) -> Category:
+        """Return the category for an exception."""
+        found = "" if self.category_from is None else self.category_from.of(exc).lower()
+        return cast("Category", found) if found in CATEGORIES else self.category
+
+    def message_of(self, exc: BaseException, missing: list[Path]) -> str:
+        """Return the message for an exception, values and foreign words in quotes.
+
+        Args:
+            exc: The exception.
+            missing: Gets the attribute paths without a value.
+        """
+        if isinstance(self.message, OwnWords) and self.instead_of is not None:
+            return self.message.foreign(exc)
+        return self.message.render(exc, self.safe, missing)
+
+    def hint_of(self, exc: BaseException, missing: list[Path]) -> str | None:
+        """Return the hint for an exception; None if there is none."""
+        found = "" if self.hint_from is None else self.hint_from.of(exc)
+        if found:
+            return in_quotes(found, exc)
+        return None if self.hint is None else self.hint.render(exc, self.safe, missing)
 
     @property
     def basis(self) -> Basis:
@@ -65,7 +150,7 @@ class Entry:
     def paths(self) -> set[Path]:
         """The attributes that its templates and details read."""
         hint = self.hint.paths if self.hint is not None else set()
-        return self.message.paths | hint | {path for _, path in self.details if not callable(path)}
+        return {*self.message.paths, *hint, *(path for _, path in self.details if not callable(path))}
 
     def details_of(self, exc: BaseException) -> dict[str, Any]:
         """Return the named values that the exception has; lists are joined as in a template."""
@@ -100,10 +185,10 @@ def named_paths(what: str, code: str, names: Iterable[str] | Mapping[str, str]) 
     pairs = names.items() if isinstance(names, Mapping) else [(name, name) for name in names]
     checked = []
     for key, path in pairs:
-        match = PATH.match(f"exc.{path}")
-        if not isinstance(key, str) or not match or "__" in path:
+        found = path_of(f"exc.{path}")
+        if not isinstance(key, str) or found is None:
             raise ValueError(
                 f"{what} of {code}: {path!r} isn't an attribute path of the exception, such as 'invoice_id'"
             )
-        checked.append((key, tuple(path.split("."))))
+        checked.append((key, found))
     return tuple(checked)

@@ -16,7 +16,7 @@ from typing import Final
 from iserror.redact.echo import Echo, here
 from iserror.redact.speech import Filled, Shown, joined, quoted, quoted_value
 from iserror.redact.text import Safe, cut_short
-from iserror.support.causes import text_of
+from iserror.support.causes import ARGS, CAUSE, CONTEXT, text_of
 from iserror.support.look import look, shield
 from iserror.support.words import texts_behind
 
@@ -67,6 +67,60 @@ def in_quotes(text: str, exc: BaseException) -> str:
     words = look(texts_behind, None, exc)
     found = None if words is None else shield(_quoted_parts, None, literals, words, text_of(exc))
     return quoted(text, MAX_WORDS) if found is None else joined(found)
+
+
+def beside(text: str, exc: BaseException) -> str:
+    """Return what is left of a text without the words of the exceptions behind it: folded, with single blanks.
+
+    Args:
+        text: The author's text.
+        exc: The exception that carries it.
+    """
+    words = look(texts_behind, None, exc) or []
+    parts = shield(_quoted_parts, [text], (text,), words, "")
+    rest = " ".join(" ".join(parts[::2]).casefold().split())
+    for link in (CAUSE(exc), CONTEXT(exc)):
+        held = held_words(rest, link) if link is not None else ""
+        rest = rest.replace(held, " ") if held else rest
+    return rest
+
+
+_HEAD: Final = 40
+"""An exception's words are often cut: so many of its first characters stand for all of them."""
+
+
+def held_words(text: str, exc: BaseException) -> str:
+    """Return the words of an exception that a text holds; "" if it holds none.
+
+    What counts is its `str()`, whole or cut, and a text among its arguments: at least 12 characters and two words, in
+    any case and with any white space.
+
+    Args:
+        text: The text.
+        exc: The exception.
+
+    Returns:
+        The words, in lower case and with single blanks, as they stand in the text folded so.
+    """
+    said = " ".join(text.casefold().split())
+    whole = text_of(exc)
+    arguments = [str.__str__(arg) for arg in look(lambda: ARGS(exc)[:3], ()) if issubclass(type(arg), str)]
+    for one in (whole, *arguments, whole.partition("\n")[0]):
+        words = " ".join(one[:MAX_QUOTED].casefold().split())
+        if len(words) < MIN_WORDS or " " not in words:
+            continue
+        if words in said:
+            return words
+        head = words[:_HEAD]
+        if len(words) > _HEAD and head.count(" ") > 1 and head in said:
+            return _common(said[said.index(head) :], words)
+    return ""
+
+
+def _common(text: str, other: str) -> str:
+    """Return with what both texts begin."""
+    length = next((i for i, pair in enumerate(zip(text, other, strict=False)) if pair[0] != pair[1]), None)
+    return text[: min(len(text), len(other)) if length is None else length]
 
 
 def _quoted_parts(parts: Iterable[str], words: list[str], whole: str) -> list[str]:

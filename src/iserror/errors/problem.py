@@ -101,7 +101,20 @@ class Problem:
         """Return the problem without the claim that nothing was applied, unless its author declared just that."""
         if self.basis in ("stated", "entry") or self.claim != "not_applied":
             return self
+        return self.without_claim()
+
+    def without_claim(self) -> Problem:
+        """Return the problem for an exception that was only being handled: what that says of effects is past."""
         return replace(self._worded_for("unknown"), outcome=None, basis="none")
+
+    def saying(self, text: str) -> Problem:
+        """Return the problem with its author's own text for the message; line breaks stay.
+
+        Args:
+            text: The text, foreign words in quotes.
+        """
+        unsure = None if self.unsure is None else (text, self.unsure[1])
+        return replace(self, message=text, lines=True, unsure=unsure, missing=())
 
     def _worded_for(self, outcome: Outcome) -> Problem:
         """Return the problem with words that claim no more than an outcome."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -11,7 +12,8 @@ from iserror.errors.attempts import earlier, outside
 from iserror.errors.entry import Entry
 from iserror.errors.errormap import ErrorMap
 from iserror.errors.failure import Failure
-from iserror.errors.foreign import MAX_QUOTED, MAX_WORDS, MIN_WORDS, in_quotes
+from iserror.errors.foreign import MAX_QUOTED, MAX_WORDS, beside, held_words, in_quotes
+from iserror.errors.ownwords import OwnWords
 from iserror.errors.problem import Problem, ProtocolProblem, crash
 from iserror.errors.sessions import SESSION_CODES, problem_of_session, side_of
 from iserror.errors.template import Path
@@ -74,7 +76,10 @@ def _resolve(exc: BaseException, maps: Sequence[ErrorMap], own: ErrorMap | None 
     host_error = host_error or (issubclass(kind, host_refusals()) and not raised_by_sdk(exc))
     found, ignored = _along_the_chain(exc, maps, host_error)
     if found is None:
-        found = _refusal(exc) if host_error else _of_session(exc) or crash(exc)
+        found = _of_session(exc)
+        if host_error:
+            found = _refusal(exc) if found is None else found.saying(in_quotes(text_of(exc), exc) or found.message)
+        found = found or crash(exc)
     return replace(found, context_code=ignored) if ignored else found
 
 
@@ -96,23 +101,49 @@ def _along_the_chain(
         The problem, or None; and the code of what was being handled as the exception was raised, if that isn't what
         the exception says.
     """
-    for link, way in _chain(exc, causes_only=host_error):
+    for link, way in _chain(exc, in_words=host_error):
         inner: Problem | ProtocolProblem | None = None
+        entry = None
         if link is not exc and issubclass(type(link), Group):
             inner = _resolve_group(link, maps)
+        elif issubclass(type(link), ToolFailure):
+            inner = _of_tool_failure(cast("ToolFailure", link), None)
         else:
             entry = _find(link, maps)
-            if entry is not None and not (host_error and _is_catch_all(maps, entry)):
-                inner = _of_entry(entry, link)
-                if _is_catch_all(maps, entry):
+            if entry is not None and not (host_error and entry.catch_all):
+                inner = _of_entry(entry, link, maps)
+                if entry.catch_all:
                     inner = _of_session(exc) or inner
         if not isinstance(inner, Problem) or not (inner.mapped or inner.code in SESSION_CODES):
             continue
         if way == "meanwhile":
             return None, inner.code
-        inner = _proved(inner, exc, maps)
-        return replace(inner if way == "cause" else inner.unproven(), exception=exc), None
+        inner = _proved(inner, exc, maps) if way == "cause" else inner.without_claim()
+        if host_error and link is not exc and _says_more(exc, entry):
+            inner = inner.saying(in_quotes(text_of(exc), exc))
+        return replace(inner, exception=exc), None
     return None, None
+
+
+def _says_more(exc: BaseException, entry: Entry | None) -> bool:
+    """Return True if the text of a host's `ToolError` stays, around an exception that has an entry.
+
+    Its author wrote it for the model. Only the same author's own entry can say it better: where the text is hardly more
+    than the words of the exception behind it.
+    """
+    text = text_of(exc)[:MAX_QUOTED]
+    if not text.strip():
+        return False
+    if entry is None or entry.packed:
+        return True
+    if entry.keep_text is not None:
+        return entry.keep_text
+    return len(_WORD.findall(beside(text, exc))) >= _SAYS
+
+
+_WORD: Final = re.compile(r"[^\W_]*[^\W\d_][^\W_]*")
+_SAYS: Final = 3
+"""Words of a text, besides those of the exception behind it, that say something themselves."""
 
 
 def _proved(problem: Problem, exc: BaseException, maps: Sequence[ErrorMap]) -> Problem:
@@ -137,9 +168,7 @@ def _speaks_of(exc: BaseException, context: BaseException) -> bool:
     It does if its text holds the other's words, or if a library raised it and so wrapped the other. Otherwise something
     else broke, and what was being handled isn't what broke.
     """
-    words, text = (" ".join(text_of(link)[:MAX_QUOTED].casefold().split()) for link in (context, exc))
-    holds = len(words) >= MIN_WORDS and " " in words and words in text
-    return holds or _is_wrapped_by_library(exc)
+    return bool(held_words(text_of(exc)[:MAX_QUOTED], context)) or _is_wrapped_by_library(exc)
 
 
 def _is_wrapped_by_library(exc: BaseException) -> bool:
@@ -200,25 +229,32 @@ def _stated(exc: ToolFailure) -> Problem:
     )
 
 
-def _of_entry(entry: Entry, exc: BaseException) -> Problem:
+def _of_entry(entry: Entry, exc: BaseException, maps: Sequence[ErrorMap]) -> Problem:
     """Return the problem that an entry makes of this exception."""
     missing: list[Path] = []
     unsure = None
+    outcome, basis = entry.claim, entry.basis
     if entry.packed and entry.claim == "not_applied":
         other = entry.unproven()
-        unsure = other.message.render(exc, entry.safe), other.hint.render(exc, entry.safe) if other.hint else None
+        unsure = other.message_of(exc, []), other.hint_of(exc, [])
+    elif basis == "none":
+        # The author says what it means. What a library's exception tells of its request, the packs know.
+        packed = next((found for errors in maps if (found := errors.packed(exc)) is not None), None)
+        if packed is not None:
+            outcome, basis = packed.claim, "pack"
     return Problem(
-        entry.code,
-        entry.message.render(exc, entry.safe, missing),
-        entry.category,
-        hint=entry.hint.render(exc, entry.safe, missing) if entry.hint else None,
+        entry.code_of(exc),
+        entry.message_of(exc, missing),
+        entry.category_of(exc),
+        hint=entry.hint_of(exc, missing),
         can_help=entry.retryable,
         retry_after=entry.wait_of(exc),
-        outcome=entry.claim,
+        outcome=outcome,
         details=entry.details_of(exc),
         exception=exc,
-        basis=entry.basis,
+        basis=basis,
         level=entry.level,
+        lines=isinstance(entry.message, OwnWords),
         unsure=unsure,
         missing=missing if missing and not entry.packed else (),
     )
@@ -244,18 +280,16 @@ def _find(exc: BaseException, maps: Sequence[ErrorMap]) -> Entry | None:
     return None
 
 
-def _is_catch_all(maps: Sequence[ErrorMap], entry: Entry) -> bool:
-    """Return True for an entry of `Exception` itself: it is too far away to speak for a host's `ToolError`."""
-    return _find(Exception(), maps) is entry
-
-
-def _chain(exc: BaseException, *, causes_only: bool) -> Iterator[tuple[BaseException, Way]]:
+def _chain(
+    exc: BaseException, *, causes_only: bool = False, in_words: bool = False
+) -> Iterator[tuple[BaseException, Way]]:
     """Yield the exception, then what it came from, each with the way that led to it.
 
     Args:
         exc: Where to begin.
-        causes_only: Whether to follow `__cause__` alone, as for a deliberate refusal: what was being handled when its
-            author wrote it isn't what it says.
+        causes_only: Whether to follow `__cause__` alone.
+        in_words: Whether the exception is a deliberate refusal, which wraps what was being handled only if its text
+            says so.
     """
     seen: set[int] = set()
     link: BaseException | None = exc
@@ -267,7 +301,12 @@ def _chain(exc: BaseException, *, causes_only: bool) -> Iterator[tuple[BaseExcep
         if how == "context" and (causes_only or found is None):
             return
         if how == "context" and way != "meanwhile" and found is not None:
-            way = "wrapped" if _speaks_of(link, found) else "meanwhile"
+            speaks = (
+                bool(held_words(text_of(exc)[:MAX_QUOTED], found))
+                if link is exc and in_words
+                else _speaks_of(link, found)
+            )
+            way = "wrapped" if speaks else "meanwhile"
         link = found
 
 
@@ -283,8 +322,8 @@ def _resolve_group(group: BaseException, maps: Sequence[ErrorMap]) -> Problem:
     A crash outweighs the rest, and a protocol error in a group is one: what else failed would be lost with it.
     """
     entry = _find(group, maps)
-    if entry is not None and not _is_catch_all(maps, entry):
-        return _proved(_of_entry(entry, group), group, maps)
+    if entry is not None and not entry.catch_all:
+        return _proved(_of_entry(entry, group, maps), group, maps)
     found = list(leaves(group))
     if not found:
         return crash(group)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Protocol, TypeAlias, TypeGuard
 
+from iserror.errors.answers import in_words, refusal_of
 from iserror.errors.foreign import MAX_WORDS
 from iserror.redact.names import announces_secret
 from iserror.redact.speech import MAX_MESSAGE, MAX_VALUE, Shown, filled, joined, quoted, quoted_value
@@ -23,21 +24,46 @@ MAX_LIST: Final = 250
 """The most characters of a list that a text shows. Cut later, with the message, it could lose a closing quote."""
 
 Path: TypeAlias = tuple[str, ...]
-"""Names of attributes, from the exception on."""
+"""Names of attributes, from the exception on, or behind `BODY`: of the answer that it stands for."""
 
-PATH: Final = re.compile(r"exc((?:\.[A-Za-z]\w*)+)\Z")
+BODY: Final = "body of 4xx"
+
+PATH: Final = re.compile(r"(exc|body)((?:\.(?:[A-Za-z]\w*|[0-9]{1,3}))+)\Z")
 _FIELD: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
+def path_of(text: str) -> Path | None:
+    """Return the path that a text such as `exc.response.status_code` names, or None if it names none."""
+    match = PATH.match(text)
+    if match is None or "__" in text:
+        return None
+    names = tuple(match[2][1:].split("."))
+    return names if match[1] == "exc" else (BODY, *names)
+
+
+def spelled(path: Path) -> str:
+    """Return a path as a template spells it."""
+    return ".".join(("body", *path[1:]) if path[0] == BODY else ("exc", *path))
+
+
 def read(exc: BaseException, path: Path) -> object:
-    """Return the value at an attribute path; None for a value that no text can show.
+    """Return the value at a path: of attributes, keys of a dict, numbers of a list; None if no text can show it.
 
     Raises:
         BaseException: Whatever the exception's attributes raise.
     """
-    value: object = exc
+    value: Any = exc
     for name in path:
-        value = getattr(value, name)
+        if name == BODY:
+            value = refusal_of(exc)
+        elif issubclass(type(value), dict):
+            value = dict.__getitem__(value, name)
+        elif name.isdecimal():
+            value = value[int(name)] if issubclass(type(value), (list, tuple)) else None
+        else:
+            value = getattr(value, name)
+    if path[0] == BODY:
+        value = in_words(value)
     return None if callable(value) or isinstance(value, (bytes, bytearray, memoryview)) else value
 
 
@@ -98,7 +124,7 @@ def _escaped(text: str) -> str:
 
 @dataclass(frozen=True)
 class Template:
-    """A constant text with values read from the exception's attributes: `{exc.invoice_id}`, nothing else."""
+    """A constant text with values read from the exception: `{exc.invoice_id}`, `{body.detail}`, nothing else."""
 
     parts: tuple[str | Path, ...]
     """Literal texts and attribute paths in turn."""
@@ -121,19 +147,18 @@ class Template:
             parts.append(literal)
             if field is None:
                 continue
-            path = PATH.match(field[1:-1])
-            names = tuple(path.group(1)[1:].split(".")) if path else ()
-            if not names or any("__" in name for name in names):
+            path = path_of(field[1:-1])
+            if path is None:
                 raise ValueError(
                     f"{what} {text!r}: {field!r} is no attribute path; a template reads attributes of "
-                    "the exception, such as {exc.invoice_id} (no calls, indexes, formats or names with '__'; "
-                    "write {{ and }} for braces)"
+                    "the exception, such as {exc.invoice_id} or {exc.args.0}, and of the body of an upstream's 4xx, "
+                    "such as {body.detail} (no calls, formats or names with '__'; write {{ and }} for braces)"
                 )
-            parts.append(names)
+            parts.append(path)
         return cls(tuple(parts))
 
     def __str__(self) -> str:
-        shown = (f"{{exc.{'.'.join(part)}}}" if isinstance(part, tuple) else _escaped(part) for part in self.parts)
+        shown = (f"{{{spelled(part)}}}" if isinstance(part, tuple) else _escaped(part) for part in self.parts)
         return "".join(shown)
 
     @property

@@ -11,6 +11,7 @@ from dataclasses import replace
 from errno import errorcode
 from typing import Any, Final
 
+from iserror.errors.attempts import passed_client
 from iserror.errors.entry import Entry
 from iserror.errors.pack import By, Pack
 from iserror.errors.records import phase_of
@@ -48,6 +49,10 @@ def _errno(exc: OSError) -> str | None:
     name = errorcode.get(exc.errno or 0, "").removeprefix("WSA")  # Windows' sockets have their own set
     phase = phase_of(exc)
     return f"{phase} {name}" if phase else name
+
+
+def _from_client(exc: BaseException) -> str | None:
+    return "from a client" if passed_client(exc) else None
 
 
 def _network(entry: Entry) -> By:
@@ -141,8 +146,9 @@ stdlib: Final = Pack(
         "concurrent.futures._base.BrokenExecutor": codes.COMMAND_FAILED,
         "concurrent.futures.process.BrokenProcessPool": codes.COMMAND_FAILED,
         "concurrent.futures.thread.BrokenThreadPool": codes.COMMAND_FAILED,
-        "json.decoder.JSONDecodeError": _NO_JSON,
-        "builtins.UnicodeDecodeError": _NO_TEXT,
+        # Without a client in the traceback it is as likely an argument that the tool decodes.
+        "json.decoder.JSONDecodeError": By("came", _from_client, {"from a client": _NO_JSON}),
+        "builtins.UnicodeDecodeError": By("came", _from_client, {"from a client": _NO_TEXT}),
         "asyncio.exceptions.IncompleteReadError": codes.CONNECTION_LOST,
         "asyncio.exceptions.LimitOverrunError": codes.UPSTREAM_INVALID_RESPONSE,
         "http.client.RemoteDisconnected": codes.CONNECTION_LOST,

@@ -20,6 +20,7 @@ from iserror.check.session import Session
 from iserror.check.source import NOT_THE_USERS, Source, attributes_of, exception_class, lacks
 from iserror.errors.entry import Entry
 from iserror.errors.errormap import ErrorMap
+from iserror.errors.template import BODY
 from iserror.hosts import guard_of
 from iserror.hosts.inside import function_of, listed_tools, lowlevel_of, output_schema_of
 from iserror.layers.options import Options, is_guarded, options_of
@@ -134,7 +135,13 @@ def _map(audit: Audit, tools: Iterable[_Tool], attached: Settings | None) -> Non
                     where=full_name(kind),
                 )
     for name, errors in maps.values():
-        for key, entry in errors.entries.items():
+        codes = {code for pack in errors.packs.values() for code in pack.meanings()}
+        for what, entry in errors.general:
+            if entry.instead_of is not None and entry.instead_of not in codes:
+                audit.add(
+                    "coverage.unraised_entry", f"{what} ({entry.code}): no included pack has that code", name, what
+                )
+        for key, entry in errors.entries:
             if why := source.cannot_be_raised(key):
                 audit.add("coverage.unraised_entry", f"{full_name(key)} ({entry.code}): {why}", name, full_name(key))
             _templates(audit, name, key, entry, by_module)
@@ -143,7 +150,7 @@ def _map(audit: Audit, tools: Iterable[_Tool], attached: Settings | None) -> Non
 def _templates(audit: Audit, tool: str, key: type[BaseException] | str, entry: Entry, modules: Collection[str]) -> None:
     """Note the attributes that an entry reads, and that its exceptions can't have."""
     kind = key if isinstance(key, type) else exception_class(key)
-    for path in sorted(entry.paths) if kind is not None else ():
+    for path in sorted(path for path in entry.paths if path[0] != BODY) if kind is not None else ():
         if kind is not None and any(lacks(kind, path[0], module) for module in modules):
             shown, near = ".".join(path), get_close_matches(path[0], attributes_of(kind), 1)
             meant = f", only {near[0]!r}" if near else ""
