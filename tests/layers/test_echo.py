@@ -11,7 +11,17 @@ from typing import Any
 import anyio
 import pytest
 
-from iserror import Batch, ErrorMap, Failure, PartialResult, ToolErrors, ToolFailure, configure_logging, redact_text
+from iserror import (
+    Batch,
+    ErrorMap,
+    Failure,
+    OwnWords,
+    PartialResult,
+    ToolErrors,
+    ToolFailure,
+    configure_logging,
+    redact_text,
+)
 from iserror.errors.problem import Problem
 from iserror.layers.call import Call, Request, in_call
 from iserror.layers.lifecycle import failure_of as safe_failure
@@ -38,6 +48,10 @@ class Missing(Exception):
         self.both = [path, other]
 
 
+class Refused(Exception):
+    """Its own words are for the model."""
+
+
 def map_of() -> ErrorMap:
     errors = ErrorMap()
     errors.add(
@@ -48,6 +62,7 @@ def map_of() -> ErrorMap:
         hint="Look for {exc.path}.",
         details=["path", "both"],
     )
+    errors.add(Refused, code="REFUSED", category="invalid_argument", message=OwnWords())
     return errors
 
 
@@ -93,6 +108,7 @@ SAID: dict[str, tuple[Callable[[str], Exception], str, str | None]] = {
         f'FILE_MISSING: No "{FILE}", nor "[redacted:path]".',
         None,
     ),
+    "own words": (lambda path: Refused(f"No {path}, nor {OTHER}."), f"REFUSED: No {FILE}, nor [redacted:path].", None),
     "a map's template": (
         Missing,
         f'FILE_MISSING: No file "{FILE}", nor "[redacted:path]".',
