@@ -22,6 +22,7 @@ from iserror import (
     configure_logging,
     redact_text,
 )
+from iserror.errors.partial import ItemFailure
 from iserror.errors.problem import Problem
 from iserror.layers.call import Call, Request, in_call
 from iserror.layers.lifecycle import failure_of as safe_failure
@@ -383,13 +384,33 @@ async def test_one_call_beside_another() -> None:
     assert texts[True].startswith(f"TOOL_ERROR: No [redacted:path] and {LONG}\n")
 
 
+async def test_an_exception_for_two_callers() -> None:
+    """An exception that two calls share says to each what that one sent, wherever it was made."""
+    made: list[Exception] = []
+
+    async def tool(path: str) -> str:
+        if not made:
+            made.append(ToolFailure("MISSING", "No {a}, nor {b}.", values={"a": FILE, "b": LONG}))
+        raise made[0]
+
+    async with hosts.in_memory(serving(tool)) as call:
+        for _ in range(2):
+            answer = await call("tool", {"path": FILE})
+            assert failure_of(answer)["message"] == f'No "{FILE}", nor "[redacted:path]".'
+            answer = await call("tool", {"path": LONG})
+            assert failure_of(answer)["message"] == f'No "[redacted:path]", nor "{LONG}".'
+    assert str(made[0]) == 'MISSING: No "[redacted:path]", nor "[redacted:path]".'
+
+
 async def test_a_worker_that_outlives_its_call() -> None:
     """A task that a call left behind says nothing of what that call's caller sent: it may work for another."""
     jobs: Any = None
 
     async def work(results: Any) -> None:
         async for _ in jobs[1]:
-            await results.send(ToolFailure("FILE_MISSING", "No {path}.", values={"path": FILE}))
+            await results.send(
+                ItemFailure(id=FILE, code="FILE_MISSING", message="x", retryable=False, outcome="unknown")
+            )
 
     async def tool(path: str) -> str:
         nonlocal jobs
@@ -399,7 +420,7 @@ async def test_a_worker_that_outlives_its_call() -> None:
             jobs = (*jobs, results[1], asyncio.get_running_loop().create_task(work(results[0])))
             return "started"
         await jobs[0].send(path)
-        raise await jobs[2].receive()
+        return str((await jobs[2].receive()).id)
 
     async with hosts.in_memory(serving(tool)) as call:
         assert text_of(await call("tool", {"path": FILE})) == "started"
@@ -407,7 +428,7 @@ async def test_a_worker_that_outlives_its_call() -> None:
         jobs[3].cancel()
     for stream in jobs[:3]:
         stream.close()
-    assert failure_of(answer)["message"] == 'No "[redacted:path]".'
+    assert text_of(answer) == "[redacted:path]"
 
 
 @pytest.mark.parametrize("code", ["INTERNAL_ERROR", "INVALID_OUTPUT", "INVALID_ARGUMENTS"])

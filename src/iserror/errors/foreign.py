@@ -126,7 +126,10 @@ def _common(text: str, other: str) -> str:
 def _quoted_parts(parts: Iterable[str], words: list[str], whole: str) -> list[str]:
     made: list[str] = []
     for part in parts:
-        made += [part] if isinstance(part, Shown) or not words else _quote(part, words, whole)
+        if isinstance(part, Shown):
+            made.append(part.now())
+        else:
+            made += _quote(part, words, whole) if words else [part]
     return made
 
 

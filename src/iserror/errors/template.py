@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeGuard
 from iserror.errors.answers import in_words, refusal_of
 from iserror.errors.foreign import MAX_WORDS
 from iserror.redact.names import announces_secret
-from iserror.redact.speech import MAX_MESSAGE, MAX_VALUE, Shown, filled, joined, quoted, quoted_value
+from iserror.redact.speech import MAX_MESSAGE, MAX_VALUE, Shown, filled, joined, quoted, quoted_later, quoted_value
 from iserror.redact.text import Safe, clean_line
 from iserror.support.look import look
 
@@ -313,4 +313,4 @@ def _shown_value(value: object) -> list[str]:
         value = look(str, "", value) or type(value).__name__
     if isinstance(value, (bytes, bytearray)):
         value = bytes(value[: MAX_WORDS * 8]).decode(errors="replace")
-    return shown_parts(look(texts_of, [], value), limit=MAX_WORDS)
+    return shown_parts(look(texts_of, [], value), limit=MAX_WORDS, show=quoted_later)

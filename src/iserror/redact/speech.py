@@ -93,7 +93,12 @@ def safe_lines(text: str, limit: int = MAX_WORDS, *, echo: Echo | None = None) -
 class Shown(str):
     """A part of a text that is ready to be shown: redacted and quoted, or marked as safe."""
 
-    __slots__ = ()
+    made_of: tuple[str, int] | None = None
+    """The value and its limit, if it may be one that the caller sent: the call that it will answer is yet unknown."""
+
+    def now(self) -> str:
+        """Return the part as it is shown to the caller of the running call."""
+        return self if self.made_of is None else quoted_value(*self.made_of)
 
 
 def quoted(text: object, limit: int = MAX_VALUE) -> str:
@@ -118,6 +123,20 @@ def quoted_value(text: object, limit: int = MAX_VALUE) -> str:
     """
     value, echo = look(str, "", text), here.find()
     return _quoted(value, limit, echo if echo and look(echo.is_whole, False, value) else None)
+
+
+def quoted_later(text: object, limit: int = MAX_VALUE) -> str:
+    """Return what `quoted` does, of a value that `Shown.now` may show otherwise.
+
+    Args:
+        text: As for `quoted`.
+        limit: As for `quoted`.
+    """
+    value = look(str, "", text)
+    shown = _quoted(value, limit, None)
+    if isinstance(shown, Shown):
+        shown.made_of = value, limit
+    return shown
 
 
 def _quoted(text: str, limit: int, echo: Echo | None) -> str:
