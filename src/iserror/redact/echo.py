@@ -143,20 +143,20 @@ class Echo:
         A rule takes what follows a statement on its line, too: `SELECT a FROM b: no such table`.
 
         Args:
-            kind: The rule's kind.
+            kind: One of `KINDS`.
             text: The text.
             start: Where the finding begins.
             stop: Where it ends.
         """
-        found = text[start : min(stop, start + MAX_LEAF + 1)]
+        found = text[start:stop] if stop - start <= MAX_LEAF else ""
         if kind == "sql":
             if self._states(_folded_statement(found)):
-                return start + len(found)
+                return stop
             whole = (len(leaf) for leaf in self._leaves if text.startswith(leaf, start) and start + len(leaf) < stop)
             return next((start + size for size in whole if regex(_PROSE).match(text, start + size)), start)
-        if kind == "path":
+        if kind == "path" and found:
             return stop if _folded(found) in self._paths or self._surrounds(text, start, found) else start
-        return stop if kind == "host" and found.casefold() in self._hosts else start
+        return stop if found.casefold() in self._hosts else start
 
     def _surrounds(self, text: str, start: int, found: str) -> bool:
         """Return True if a finding is a part of a whole text of the caller's: a rule ends at a bracket in a name."""
