@@ -1,8 +1,8 @@
 """What the caller of one call sent in its arguments: a text for that caller may say it back.
 
-Nothing is gained by hiding a path from the one who named it, and the words are missing in the answer. What counts is
-what came from the wire, and whole words of it. A text that says more than the caller sent, or less, is no echo: it
-would tell a guess from a hit.
+A caller gains nothing from a path that it named itself, but misses it in the answer. Only arguments from the wire
+count, and only whole words of them. A text that says more than the caller sent, or less, isn't an echo: a caller could
+send a guess and look for it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _QUOTES: Final = "\"'`“”„‘’«»‹›"
 _WORD: Final = rf"[^\s{_QUOTES}]+"
 _APART: Final = rf"\Z|[\s{_QUOTES})\]}}>,;:]|[.!?](?:\Z|[\s{_QUOTES}])"
 _PROSE: Final = r"\s?[:\u2013\u2014-]\s{1,4}"
-"""Follows a statement in a sentence, and is no part of one."""
+"""Follows a statement in a sentence. It isn't part of one."""
 
 _INTERNAL: Final = (".internal", ".local", ".lan", ".corp", ".intra", ".home.arpa", ".private", ".svc", ".consul")
 _NAMED: Final = r"[/\\~%$]|[A-Za-z]:[\\/]|[A-Za-z][\w+.-]{1,30}:/"
@@ -220,7 +220,7 @@ here: Final = _Here()
 
 
 def _named(text: str) -> list[str]:
-    """Return the words of a text that are paths or URLs, as white space and quotes bound them."""
+    """Return the paths and URLs in a text. White space and quotes bound them."""
     if "/" not in text and "\\" not in text:
         return []
     words = (word.rstrip(",;:!?") for word in regex(_WORD).findall(text))

@@ -33,7 +33,7 @@ _BARE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}\Z|-?[0-9]+(\.[0-9]+)?\Z")
 
 
 def _redact(text: str, echo: Echo | None = None) -> str:
-    """Redact a text for the model, but for what the caller sent."""
+    """Redact a text for the model, except what the caller sent."""
     if not echo:
         return redact_text(text)
     redactor, pii = current_redaction()
@@ -115,7 +115,7 @@ def quoted(text: object, limit: int = MAX_VALUE) -> str:
 
 
 def quoted_value(text: object, limit: int = MAX_VALUE) -> str:
-    """Return what `quoted` does, but for a value that the caller of the running call sent, as a whole: that one stays.
+    """Return a value like `quoted`, not redacted if it is a path, SQL or a host that the caller sent, and nothing else.
 
     Args:
         text: As for `quoted`.
@@ -126,7 +126,7 @@ def quoted_value(text: object, limit: int = MAX_VALUE) -> str:
 
 
 def quoted_later(text: object, limit: int = MAX_VALUE) -> str:
-    """Return what `quoted` does, of a value that `Shown.now` may show otherwise.
+    """Return a value like `quoted`. `Shown.now` may show it otherwise.
 
     Args:
         text: As for `quoted`.
