@@ -22,7 +22,9 @@ from timing import Row, main
 
 import iserror
 from iserror import ToolErrors, ToolFailure
+from iserror.layers.call import Call, Request, in_call
 from iserror.redact import DEFAULT_RULES, Rule
+from iserror.redact.echo import MAX_LEAF, MAX_LEAVES
 from iserror.support.causes import Group
 
 parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
@@ -61,18 +63,26 @@ class EndlessError(Exception):
         return itertools.cycle(["short"])
 
 
+STATED = "a ToolFailure with such a message"
 FAILURES: dict[str, Callable[[str], BaseException]] = {
     "a crash with a message of 200,000 characters": RuntimeError,
-    "a ToolFailure with such a message": lambda text: ToolFailure("TOO_LONG", f"x {text}"),
+    STATED: lambda text: ToolFailure("TOO_LONG", f"x {text}"),
     "50 leaves, each with 20 notes": grouped,
     "a chain of 30 above that": chained,
     "notes without an end": lambda _: EndlessError("x"),
 }
 
 
-def failing(make: Callable[[str], BaseException], text: str) -> float:
-    """CPU seconds of a failing call through `@guard`, without what raises."""
+def failing(make: Callable[[str], BaseException], text: str, sent: str = "") -> float:
+    """CPU seconds of a failing call through `@guard`, without what raises.
+
+    Args:
+        make: Makes the exception.
+        text: Its text.
+        sent: The text of which the caller's arguments are made, as many as count.
+    """
     guard, exc = ToolErrors(), make(text)
+    leaves = [(f"{i} {sent}")[:MAX_LEAF] for i in range(MAX_LEAVES)] if sent else []
 
     @guard
     def tool() -> None:
@@ -81,7 +91,8 @@ def failing(make: Callable[[str], BaseException], text: str) -> float:
     best = math.inf
     for _ in range(2):
         start = time.process_time()
-        with contextlib.suppress(ToolFailure):
+        outer = Call(guard, "outer", request=Request(arguments={"texts": leaves})) if sent else None
+        with in_call(outer), contextlib.suppress(ToolFailure):
             tool()
         best = min(best, time.process_time() - start)
     return best
@@ -169,7 +180,14 @@ def measure(quick: bool) -> list[Row]:
         for name, make in FAILURES.items():
             failing(make, "warm")
             rows.append({"work": name, "time, ms": max(failing(make, text) for text in every) * 1e3})
-    corpus = [sample.text for name in ("dev", "formats", "places", "mixed", "insides") for sample in samples(name)]
+        both = max(failing(FAILURES[STATED], text, text[:MAX_LEAF]) for text in every)
+        rows.append({"work": f"{STATED}, and 32 arguments of 4,096 characters", "time, ms": both * 1e3})
+    corpus = [
+        sample.text
+        for name in ("dev", "formats", "places", "mixed", "insides")
+        for sample in samples(name)
+        if sample.text
+    ]
     rng = random.Random(20261201)
     found = [(*slowest(rule, corpus, rng, 0.02 if quick else 4), rule.name) for rule in DEFAULT_RULES]
     for seconds, growth, unit, name in sorted(found, reverse=True)[:5]:

@@ -81,6 +81,30 @@ def test_an_error_result() -> None:
     assert outcome.text == "hello"
 
 
+@pytest.mark.parametrize("kind", ["result", "error", "exception"])
+def test_what_was_sent_is_not_redacted(kind: str) -> None:
+    """The server's text keeps the path that the call sent; another path, a credential and the details are redacted."""
+    path, key = "/home/ann/report.txt", "sk_" + "live_" + "a1B2c3D4e5F6g7H8" * 2
+    text = f"No {path}, nor /srv/app/x.py, for {key}."
+    envelope = {**ENVELOPE, "message": text, "hint": f"Look for {path}.", "details": {"path": path}}
+    answer: Any = {
+        "result": response({"content": [], "isError": True, "_meta": {"iserror/failure": envelope}}),
+        "error": error(-32001, text, {"iserror/failure": envelope}),
+        "exception": protocol_error(-32001, text, {"iserror/failure": envelope}),
+    }[kind]
+    told = classify(answer, arguments={"path": path, "key": key})
+    assert isinstance(told, (ToolFailed, ProtocolFailed))
+    assert told.failure is not None
+    said = f"No {path}, nor [redacted:path], for [redacted:stripe_key]."
+    assert (told.failure.message, told.failure.hint) == (said, f"Look for {path}.")
+    assert told.failure.details == {"path": "[redacted:path]"}
+    assert isinstance(told, ToolFailed) or told.message == said
+    untold = classify(answer)
+    assert isinstance(untold, (ToolFailed, ProtocolFailed))
+    assert untold.failure is not None
+    assert path not in untold.failure.text
+
+
 def test_a_result() -> None:
     """Anything else is a success, with everything that was sent."""
     sent = {"content": [TEXT], "structuredContent": {"id": 7}, "_meta": {"a": 1}}

@@ -111,6 +111,15 @@ async def test_after_so_many_identical_failures_nothing_is_sent() -> None:
 
 
 @pytest.mark.anyio
+async def test_the_report_has_what_the_call_sent() -> None:
+    """An agent's model reads the path that it sent."""
+    path = "/home/ann/report.txt"
+    session = ClientSession(lambda n, tool, arguments: protocol_error(-32001, f"No {path}."))
+    assert path in (await ToolCaller(session, **QUICK).call("read", {"id": path})).report
+    assert path not in (await ToolCaller(session, **QUICK).call("read", {"id": "x"})).report
+
+
+@pytest.mark.anyio
 async def test_the_budget_of_a_run() -> None:
     """A run that has used up its calls or its repeats sends no more of them, and says so."""
     session = ClientSession(lambda n, tool, arguments: failed(retryable=True))

@@ -256,7 +256,7 @@ class ToolCaller:
             outcome: CallOutcome = OutcomeUnknown("timeout", f"nothing within {self._timeout:g} s.")
         else:
             try:
-                outcome = classify(answer, tool=call.tool, catalogue=self._tools or ())
+                outcome = classify(answer, tool=call.tool, catalogue=self._tools or (), arguments=call.arguments)
             except TypeError:
                 outcome = ContractBroken("the client library returned something that is not a result")
         outcome = replace(outcome, read_only=self._only_reads(call.tool))

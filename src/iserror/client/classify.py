@@ -10,7 +10,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from pydantic import ValidationError
 
@@ -28,6 +28,7 @@ from iserror.client.outcome import (
 from iserror.errors.failure import Failure
 from iserror.errors.partial import PartialResult
 from iserror.redact import redact
+from iserror.redact.echo import Echo, leaves_of
 from iserror.redact.speech import safe_line
 from iserror.support.causes import Group, innermost, leaves, text_of
 from iserror.support.jsonrpc import FAILURE_KEY, INVALID_PARAMS, REQUEST_ID_KEY, URL_ELICITATION_REQUIRED
@@ -47,8 +48,26 @@ MAX_VALUES: Final = 5_000
 """Values in an error's data. If there are more, only the request id is kept."""
 
 
+class _Asked(NamedTuple):
+    """What is known of the call."""
+
+    tool: str | None
+    catalogue: Iterable[str]
+    arguments: Mapping[str, Any] | None
+
+    @property
+    def echo(self) -> Echo:
+        """What it sent: redaction leaves that in the server's texts."""
+        return Echo(leaves_of(self.arguments))
+
+
 def classify(
-    x: object, *, jsonrpc_id: str | int | None = None, tool: str | None = None, catalogue: Iterable[str] = ()
+    x: object,
+    *,
+    jsonrpc_id: str | int | None = None,
+    tool: str | None = None,
+    catalogue: Iterable[str] = (),
+    arguments: Mapping[str, Any] | None = None,
 ) -> CallOutcome:
     """Return the outcome of a `tools/call`.
 
@@ -58,28 +77,30 @@ def classify(
         jsonrpc_id: The request's id, to compare with the response's id. None compares nothing.
         tool: The name that was called. If omitted, an unknown tool's name is read from the error message.
         catalogue: The names of the server's tools, for `ProtocolFailed.closest`.
+        arguments: What was sent. Paths, SQL and hosts in it aren't redacted in the server's texts.
 
     Raises:
         TypeError: If `x` is anything else, or an exception that isn't a failure of the call (a cancellation, an
             interrupt): let it propagate.
     """
+    asked = _Asked(tool, catalogue, arguments)
     kind = type(x)  # an object may lie about its class
     if issubclass(kind, BaseException):
         exc = cast("BaseException", x)
         if not look(lambda: all(issubclass(type(leaf), Exception) for leaf in leaves(exc)), True):
             raise TypeError(f"{kind.__name__} is not a failure of a call: let it propagate")
-        return _safely(_of_exception, _unknown("client", exc), exc, tool, catalogue)
+        return _safely(_of_exception, _unknown("client", exc), exc, asked)
     if issubclass(kind, (bytes, bytearray)):
-        return _safely(_of_bytes, _UNREADABLE, cast("bytes", x), jsonrpc_id, tool, catalogue)
+        return _safely(_of_bytes, _UNREADABLE, cast("bytes", x), jsonrpc_id, asked)
     if issubclass(kind, Mapping):
-        return _safely(_of_message, _UNREADABLE, x, jsonrpc_id, tool, catalogue)
+        return _safely(_of_message, _UNREADABLE, x, jsonrpc_id, asked)
     wire = look(wire_form, None, x)
     if wire is None:
         raise TypeError(
             f"cannot classify {kind.__module__}.{kind.__qualname__}: pass a JSON-RPC response (dict or bytes), "
             "a CallToolResult, or the exception that the client raised"
         )
-    return _safely(_of_result, _UNREADABLE, wire)
+    return _safely(_of_result, _UNREADABLE, wire, asked)
 
 
 _UNREADABLE: Final = ContractBroken("it cannot be read")
@@ -103,15 +124,15 @@ def _safely(read: Callable[[Unpack[Ts]], CallOutcome], otherwise: CallOutcome, *
 # --- what was received ---------------------------------------------------------------------------------------
 
 
-def _of_bytes(data: bytes, jsonrpc_id: object, tool: str | None, catalogue: Iterable[str]) -> CallOutcome:
+def _of_bytes(data: bytes, jsonrpc_id: object, asked: _Asked) -> CallOutcome:
     try:
         message = json.loads(data)
     except (ValueError, RecursionError):
         return ContractBroken("it is not JSON")
-    return _of_message(message, jsonrpc_id, tool, catalogue)
+    return _of_message(message, jsonrpc_id, asked)
 
 
-def _of_message(message: object, jsonrpc_id: object, tool: str | None, catalogue: Iterable[str]) -> CallOutcome:
+def _of_message(message: object, jsonrpc_id: object, asked: _Asked) -> CallOutcome:
     """Read a JSON-RPC response (JSON-RPC 2.0, section 5)."""
     if not isinstance(message, Mapping):
         return ContractBroken("it is not a JSON-RPC message")
@@ -129,11 +150,11 @@ def _of_message(message: object, jsonrpc_id: object, tool: str | None, catalogue
     if jsonrpc_id is not None and got is not None and got != jsonrpc_id:
         return ContractBroken("its id is not the id of the request")
     if not is_error:
-        return _of_result(message["result"])
+        return _of_result(message["result"], asked)
     error = message["error"]
     if not isinstance(error, Mapping) or not _is_code(error.get("code")) or not isinstance(error.get("message"), str):
         return ContractBroken("its error has no integer code or no message")
-    return _of_error(error["code"], error["message"], error.get("data"), tool, catalogue)
+    return _of_error(error["code"], error["message"], error.get("data"), asked)
 
 
 def _is_id(value: object) -> bool:
@@ -144,7 +165,7 @@ def _is_code(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
 
 
-def _of_result(result: object) -> CallOutcome:
+def _of_result(result: object, asked: _Asked) -> CallOutcome:
     """Read a result of `tools/call` (specification, server features, tools; schema `CallToolResult`)."""
     if not isinstance(result, Mapping):
         return ContractBroken("its result is not an object")
@@ -164,7 +185,7 @@ def _of_result(result: object) -> CallOutcome:
         return ContractBroken("_meta is not an object")
     structured = result.get("structuredContent")
     if is_error:
-        return ToolFailed(Failure.from_wire(meta.get(FAILURE_KEY)), tuple(content), structured, meta)
+        return ToolFailed(Failure.from_wire(meta.get(FAILURE_KEY), asked.echo), tuple(content), structured, meta)
     return Succeeded(tuple(content), structured, _partial(structured), meta)
 
 
@@ -207,18 +228,18 @@ def _is_block(block: object) -> bool:
     return required is not None and all(isinstance(block.get(name), str) for name in required)
 
 
-def _of_error(code: int, message: str, data: Any, tool: str | None, catalogue: Iterable[str]) -> CallOutcome:
+def _of_error(code: int, message: str, data: Any, asked: _Asked) -> CallOutcome:
     """Read a JSON-RPC error."""
     if is_session_gone(code, message, data):
         return NotSent("session", _NO_SESSION)
-    said = safe_line(message, empty="The request failed.")
+    said = safe_line(message, empty="The request failed.", echo=asked.echo)
     if code == URL_ELICITATION_REQUIRED:
         found = data.get("elicitations") if isinstance(data, Mapping) else None
         if not isinstance(found, list) or not all(isinstance(item, Mapping) for item in found):
             return ContractBroken("its URL elicitation has no list of elicitations")
         return UrlElicitationRequired(tuple(found), said)
-    failure = Failure.from_wire(data.get(FAILURE_KEY)) if isinstance(data, Mapping) else None
-    closest = _closest(message, tool, catalogue) if code == INVALID_PARAMS else ()
+    failure = Failure.from_wire(data.get(FAILURE_KEY), asked.echo) if isinstance(data, Mapping) else None
+    closest = _closest(message, asked.tool, asked.catalogue) if code == INVALID_PARAMS else ()
     return ProtocolFailed(code, said, _redacted(data), closest, failure, {"message": message, "data": data})
 
 
@@ -271,11 +292,11 @@ _NEVER_SENT: Final = {"ConnectError", "ConnectTimeout", "PoolTimeout", "Unsuppor
 _UNREACHABLE: Final = "the server cannot be reached. Try again later, or tell the user."
 
 
-def _of_exception(exc: BaseException, tool: str | None, catalogue: Iterable[str]) -> CallOutcome:
+def _of_exception(exc: BaseException, asked: _Asked) -> CallOutcome:
     if isinstance(exc, Group):
         # A client's task group. The failure of one task ends the others, so it may be about another request: this
         # request may have been sent.
-        found = [_of_exception(leaf, tool, catalogue) for leaf in leaves(exc)]
+        found = [_of_exception(leaf, asked) for leaf in leaves(exc)]
         if len(found) == 1 and not isinstance(found[0], NotSent):
             return found[0]
         broken = any(isinstance(outcome, (NotSent, OutcomeUnknown)) for outcome in found)
@@ -302,7 +323,7 @@ def _of_exception(exc: BaseException, tool: str | None, catalogue: Iterable[str]
             pass
     error = protocol_error_data(exc)
     if error is not None:
-        return _of_error(*error, tool, catalogue)
+        return _of_error(*error, asked)
     if isinstance(exc, ValidationError):
         return ContractBroken("its result does not fit the SDK's schema")
     return _of_transport_error(exc)

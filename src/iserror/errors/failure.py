@@ -16,6 +16,7 @@ from typing_extensions import Self
 from iserror.errors.verdict import ADVICE_PATTERN, repeat_after
 from iserror.errors.vocabulary import CODE_PATTERN, Category, Outcome
 from iserror.errors.wait import MAX_RETRY_AFTER
+from iserror.redact.echo import Echo
 from iserror.redact.speech import MAX_MESSAGE, MAX_TOOL_NAME, safe_details, safe_line, safe_name
 from iserror.redact.text import cut_short
 from iserror.support.look import look
@@ -83,27 +84,31 @@ class Failure(BaseModel):
         return wire
 
     @classmethod
-    def from_wire(cls, envelope: object) -> Failure | None:
+    def from_wire(cls, envelope: object, echo: Echo | None = None) -> Failure | None:
         """Read an envelope that came from outside.
 
         Its texts are redacted and cleaned again: another process sent them. Fields that a later version of iserror
         may add are left out, and so is advice that isn't one of the phrases.
 
+        Args:
+            envelope: The envelope.
+            echo: What the reader sent in the call: paths, SQL and hosts that stay.
+
         Returns:
             The failure, or None if the envelope isn't valid.
         """
-        return look(cls._read, None, envelope) if isinstance(envelope, Mapping) else None
+        return look(cls._read, None, envelope, echo) if isinstance(envelope, Mapping) else None
 
     @classmethod
-    def _read(cls, envelope: Mapping[str, Any]) -> Failure:
+    def _read(cls, envelope: Mapping[str, Any], echo: Echo | None) -> Failure:
         fields = {name: value for name, value in envelope.items() if name in cls.model_fields}
         advice = fields.get("advice")
         if not isinstance(advice, str) or not _ADVICE.match(advice):
             fields["advice"] = None
         sent = cls.model_validate(fields)
         texts = {
-            "message": safe_line(sent.message),
-            "hint": safe_line(sent.hint) if sent.hint else None,
+            "message": safe_line(sent.message, echo=echo),
+            "hint": safe_line(sent.hint, echo=echo) if sent.hint else None,
             "tool": None if sent.tool is None else safe_name(sent.tool),
             "method": None if sent.method is None else safe_name(sent.method),
             "details": safe_details(sent.details) if sent.details else None,

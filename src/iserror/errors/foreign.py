@@ -9,10 +9,12 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Final
 
-from iserror.redact.speech import Filled, Shown, joined, quoted
+from iserror.redact.echo import Echo, here
+from iserror.redact.speech import Filled, Shown, joined, quoted, quoted_value
 from iserror.redact.text import Safe, cut_short
 from iserror.support.causes import ARGS, CAUSE, CONTEXT, text_of
 from iserror.support.look import look, shield
@@ -29,6 +31,14 @@ MAX_WORDS: Final = 300
 
 MAX_QUOTED: Final = 8_000
 """The most characters of a text in which they are looked for."""
+
+_JOINTS: Final = " \t\n:;,=(>-\u2013\u2014"
+"""What an author writes between a name and what is said of it."""
+
+_QUOTES: Final = "\"'`"
+
+_MAX_EDGES: Final = 40
+"""How many parts a text may have before what the caller sent is no longer told from the words beside it."""
 
 _BLOCK: Final = STRETCH // 2
 _LEAST: Final = 6
@@ -116,7 +126,10 @@ def _common(text: str, other: str) -> str:
 def _quoted_parts(parts: Iterable[str], words: list[str], whole: str) -> list[str]:
     made: list[str] = []
     for part in parts:
-        made += [part] if isinstance(part, Shown) or not words else _quote(part, words, whole)
+        if isinstance(part, Shown):
+            made.append(part.now())
+        else:
+            made += _quote(part, words, whole) if words else [part]
     return made
 
 
@@ -125,6 +138,8 @@ def _quote(text: str, words: list[str], whole: str) -> list[str]:
         text = cut_short(text, MAX_QUOTED)
     parts: list[str] = []
     end = 0
+    echo = here.find()
+    said = cache(lambda: [folded(one) for one in words])
     inside = [m.span() for m in re.finditer(r'"(?:[^"\\\n]|\\.)*"', text)]
     for start, stop in _regions(text, words, whole):
         if start < end or any(first < start and stop < last for first, last in inside):
@@ -133,12 +148,42 @@ def _quote(text: str, words: list[str], whole: str) -> list[str]:
         first = start
         if start > end and text[start - 1] in "\"'" and text[start - 1] == text[stop : stop + 1]:
             first, stop = start - 1, stop + 1
-        said = quoted(text[start : stop - (first < start)], MAX_WORDS)
-        parts += (text[end:first], said)
+        stretch = text[start : stop - (first < start)]
+        own = _edges(stretch, echo, said) if echo and len(parts) < _MAX_EDGES else (0, 0)
+        parts += (text[end:first], *_quotes(stretch, *own))
         end = stop
     # A quote that the author opened, or cut off, would turn the rest inside out.
     parts = [part.replace('"', "'") if i % 2 == 0 and part.count('"') % 2 else part for i, part in enumerate(parts)]
     return [*parts, text[end:]]
+
+
+def _edges(text: str, echo: Echo, said: Callable[[], list[str]]) -> tuple[int, int]:
+    """Return how many characters at the start and end of a stretch the author put there, and the caller had sent.
+
+    `f"{path}: {exc}"` is one stretch if the exception's text has the path, too. Its words aren't taken apart.
+    """
+    first, last = echo.begins(text), echo.ends(text)
+    if first and any(folded(text[: first + STRETCH]) in one for one in said()):
+        first = 0
+    if last and any(folded(text[-last - STRETCH :]) in one for one in said()):
+        last = 0
+    return first, last
+
+
+def _quotes(text: str, first: int, last: int) -> list[str]:
+    """Return a stretch as quotes, with a quote of its own for so many characters at its start and end."""
+    if not 0 < first + last < len(text):
+        return [quoted_value(text, MAX_WORDS)]
+    inner = text[first : len(text) - last]
+    start = len(inner) - len(inner.lstrip(_JOINTS)) if first else 0
+    stop = len(inner.rstrip(_JOINTS)) if last else len(inner)
+    parts = [quoted_value(text[:first].strip(_QUOTES), MAX_WORDS), inner[:start]] if first else []
+    if stop > start:
+        parts.append(quoted(inner[start:stop], MAX_WORDS))
+    if last:
+        parts += [inner[stop:]] if stop > start else []
+        parts.append(quoted_value(text[len(text) - last :].strip(_QUOTES), MAX_WORDS))
+    return parts
 
 
 def _widened(text: str, start: int, stop: int, words: list[str]) -> tuple[int, int]:

@@ -24,7 +24,8 @@ from iserror.errors.verdict import (
 )
 from iserror.errors.vocabulary import CODE_PATTERN, Effect, Outcome
 from iserror.redact import Safe
-from iserror.redact.speech import MAX_MESSAGE, quoted, safe_line
+from iserror.redact.echo import here
+from iserror.redact.speech import MAX_MESSAGE, quoted_value, safe_line
 from iserror.support.look import look
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ def _safe_id(value: object) -> str | int:
     """Return an item's id for a client: a number that JSON keeps whole, else one redacted line."""
     if type(value) is int and abs(value) < 2**53:
         return value
-    return safe_line(value if isinstance(value, Safe) else look(str, "", value), empty="(no id)")
+    return safe_line(value if isinstance(value, Safe) else look(str, "", value), empty="(no id)", echo=here.find())
 
 
 class ItemFailure(BaseModel):
@@ -74,7 +75,7 @@ class ItemFailure(BaseModel):
     @field_validator("message", "hint", mode="before")
     @classmethod
     def _clean(cls, value: object) -> object:
-        return safe_line(value) if isinstance(value, str) else value
+        return safe_line(value, echo=here.find()) if isinstance(value, str) else value
 
 
 _IN_BRIEF: Final = {TOOK_EFFECT: "took effect", PARTLY: "partly took effect", UNSURE: "may have taken effect"}
@@ -153,7 +154,7 @@ def listed(head: str, failed: Sequence[ItemFailure], tail: str) -> str:
     room = MAX_SUMMARY - len(head) - len(": , and  more.") - len(str(len(failed))) - len(tail)
     names: list[str] = []
     for item in sorted(failed, key=is_harmless)[:MAX_LISTED]:
-        name = f"{quoted(item.id, MAX_ID)} ({', '.join(filter(None, (item.code, _in_brief(item))))})"
+        name = f"{quoted_value(item.id, MAX_ID)} ({', '.join(filter(None, (item.code, _in_brief(item))))})"
         room -= len(name) + 2
         if room < 0:
             break

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 from iserror.errors.failure import Failure
 from iserror.errors.verdict import CRASHES, STOP, Basis, declared_by, judge
 from iserror.errors.vocabulary import BUILT_IN, Category, Effect, Level, Outcome
+from iserror.redact.echo import here
 from iserror.redact.speech import Scalar, safe_details, safe_line, safe_lines
 from iserror.redact.text import Safe
 
@@ -155,11 +156,12 @@ def say(
         keyed=keyed,
     )
     problem = problem._worded_for(verdict.outcome)
-    words = safe_lines(problem.message) if problem.lines else ""
+    echo = None if problem.is_crash or problem.refused else here.find()
+    words = safe_lines(problem.message, echo=echo) if problem.lines else ""
     failure = Failure(
         code=problem.code,
-        message=safe_line(Safe(words.partition("\n")[0]) if words else problem.message),
-        hint=safe_line(problem.hint, empty="") or None if problem.hint else None,
+        message=safe_line(Safe(words.partition("\n")[0]) if words else problem.message, echo=echo),
+        hint=safe_line(problem.hint, empty="", echo=echo) or None if problem.hint else None,
         advice=verdict.advice,
         retryable=verdict.retryable,
         retry_after=problem.retry_after if verdict.retryable else None,

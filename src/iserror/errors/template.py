@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeGuard
 from iserror.errors.answers import in_words, refusal_of
 from iserror.errors.foreign import MAX_WORDS
 from iserror.redact.names import announces_secret
-from iserror.redact.speech import MAX_MESSAGE, MAX_VALUE, Shown, filled, joined, quoted
+from iserror.redact.speech import MAX_MESSAGE, MAX_VALUE, Shown, filled, joined, quoted, quoted_later, quoted_value
 from iserror.redact.text import Safe, clean_line
 from iserror.support.look import look
 
@@ -90,13 +90,16 @@ def _text(value: object) -> str:
     return value if isinstance(value, Safe) else look(str, "", value)
 
 
-def shown_parts(texts: list[str], safe: bool = False, limit: int = MAX_VALUE) -> list[str]:
+def shown_parts(
+    texts: list[str], safe: bool = False, limit: int = MAX_VALUE, show: Callable[[str, int], str] = quoted_value
+) -> list[str]:
     """Return the parts of a template's value, as `joined` takes them, with commas between the items of a list.
 
     Args:
         texts: What `texts_of` returned.
         safe: Whether the author marked the value as safe: it is shown as it is.
         limit: The most characters of each.
+        show: Returns a text as data, of so many characters.
     """
     parts: list[str] = []
     before = ""
@@ -106,7 +109,7 @@ def shown_parts(texts: list[str], safe: bool = False, limit: int = MAX_VALUE) ->
         elif announces_secret(before):  # what follows a command's `--password`
             shown = "[redacted:secret]"
         else:
-            shown = quoted(text, limit)
+            shown = show(text, limit)
         before = text
         if parts and sum(map(len, parts)) + len(shown) > MAX_LIST:
             break
@@ -236,7 +239,7 @@ def detail_of(value: object, safe: bool) -> Any:
         return Safe(value) if safe or isinstance(value, Safe) else str.__str__(value)
     if isinstance(value, (bool, int, float)):
         return value
-    whole = joined(shown_parts(look(texts_of, [], value), safe))
+    whole = joined(shown_parts(look(texts_of, [], value), safe, show=quoted))
     return Safe(whole) if safe else whole
 
 
@@ -310,4 +313,4 @@ def _shown_value(value: object) -> list[str]:
         value = look(str, "", value) or type(value).__name__
     if isinstance(value, (bytes, bytearray)):
         value = bytes(value[: MAX_WORDS * 8]).decode(errors="replace")
-    return shown_parts(look(texts_of, [], value), limit=MAX_WORDS)
+    return shown_parts(look(texts_of, [], value), limit=MAX_WORDS, show=quoted_later)

@@ -24,6 +24,7 @@ from iserror.layers.progress import Progress
 from iserror.layers.settings import Settings
 from iserror.logs import owner
 from iserror.logs.fingerprint import fingerprint
+from iserror.redact.echo import Echo, here, leaves_of
 from iserror.support.sdk import UNKNOWN_REQUEST
 
 current: Final[ContextVar[Call | None]] = cast("ContextVar[Call | None]", owner.current)
@@ -66,6 +67,7 @@ class Call:
     orphaned: bool = False
     """Whether it runs in a task that another call started and did not wait for."""
     _hashed: tuple[str | None] | None = None
+    _echo: Echo | None = None
     protocol_below: BaseException | None = None
     """The protocol error that ended a call nested in this one."""
     kept: dict[int, Call] | None = None
@@ -81,6 +83,7 @@ class Call:
             self.started = time.perf_counter_ns()
             self.request_id = new_request_id()
             self.trace_id = request.trace_id
+            self._sent = leaves_of(request.arguments)  # now: a middleware or the tool may change them in place
         else:
             self.parent = parent
             self.started = parent.started
@@ -114,6 +117,14 @@ class Call:
         if self._hashed is None:
             self._hashed = (fingerprint(self.tool, self.request.arguments),)
         return self._hashed[0]
+
+    @property
+    def echo(self) -> Echo:
+        """What the caller of the outermost call sent. Read at the first failure."""
+        root = self.root
+        if root._echo is None:
+            root._echo = Echo(root._sent)
+        return root._echo
 
     @property
     def effect(self) -> Effect | None:
@@ -150,6 +161,14 @@ def current_call() -> Call | None:
     """
     call = current.get()
     return None if call is None or call.progress.closed else call
+
+
+def _echo_here() -> Echo | None:
+    call = current.get()
+    return None if call is None or call.root.over else call.echo
+
+
+here.find = _echo_here
 
 
 def still_open(call: Call) -> Call | None:

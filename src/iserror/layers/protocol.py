@@ -39,7 +39,8 @@ def wire_error(call: Call, problem: ProtocolProblem) -> WireError:
     code = allowed_code(problem.code, call.request.protocol_version)
     if problem.untouched and code == problem.code and _is_in_shape(code, problem.data):
         return WireError(code, problem.message, problem.data)
-    return WireError(code, safe_line(problem.message, empty="The request failed."), safe_data(call, problem))
+    message = safe_line(problem.message, empty="The request failed.", echo=call.echo)
+    return WireError(code, message, safe_data(call, problem))
 
 
 def report_wire_error(call: Call, problem: ProtocolProblem, sent: WireError) -> None:

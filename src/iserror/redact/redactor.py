@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 from iserror.redact import assignments, commands, formats, headers, hosts, messages, paths, personal, sql, traces
+from iserror.redact.echo import Echo, Left
 from iserror.redact.names import counts, grade_of
 from iserror.redact.rule import FAILED, MARK, START, Profile, Rule, regex, replace_all
 from iserror.redact.text import CAP, MARGIN, bounded, cut_short
@@ -151,7 +152,7 @@ class Redactor:
         self.rules: tuple[Rule, ...] = tuple(rules)
         if rules is not DEFAULT_RULES:  # tests check the default rules, so that an import doesn't have to
             _check_all(self.rules)
-        self._gates: dict[tuple[Profile, bool], _Gates] = {}
+        self._gates: dict[tuple[Profile, bool, frozenset[str]], _Gates] = {}
 
     def add(self, *rules: Rule) -> Redactor:
         """
@@ -178,32 +179,57 @@ class Redactor:
 
     def redact_text(self, text: str, *, profile: Profile = "model", pii: bool = False) -> str:
         """Return `text` with each finding replaced by `[redacted:KIND]`. See `iserror.redact_text`."""
+        return self._replaced(text, profile, pii)
+
+    def echoing(self, text: str, echo: Echo, *, pii: bool = False) -> str:
+        """Return `text` redacted for the model whose call it answers: the paths, SQL and hosts that it sent stay.
+
+        Args:
+            text: The text, the author's own.
+            echo: What the caller sent.
+            pii: As for `redact_text`.
+        """
+        return self._replaced(text, "model", pii, echo)
+
+    def _replaced(
+        self, text: str, profile: Profile, pii: bool, echo: Echo | None = None, without: frozenset[str] = frozenset()
+    ) -> str:
+        def stays(kind: str, text: str, start: int, stop: int) -> int:
+            """Return up to where a finding is the caller's; its start if it holds something else that is found."""
+            end = start if echo is None else echo.holds(kind, text, start, stop)
+            found = text[start:end]
+            return end if not found or self._replaced(found, profile, pii, echo, without | {kind}) == found else start
+
         try:
             whole = str.__str__(text)
             text = bounded(whole)
             was_cut = len(whole) > CAP and text.endswith(" …")
+            kept = Left(stays) if echo else None
             # A marker ends with a bracket where a letter may have stood, so another rule can match beside it.
             # The rules run over a short text until nothing changes. For a long text that would take too long.
             for _ in range(_PASSES):
                 before = text
-                for rule in self._gates_of(profile, pii).open(text):
+                for rule in self._gates_of(profile, pii, without).open(text):
                     if not is_late(rule) or any(gate in text for gate in rule.gates):
-                        text = replace_all(text, rule)
+                        text = replace_all(text, rule, kept)
                 if text == before or len(before) > _SHORT:
                     break
+            if kept is not None and kept.at:
+                text = kept.restored(text)
             return bounded(cut_short(text, len(text) - MARGIN) if was_cut and len(text) > MARGIN else text)
         except KeyboardInterrupt:
             raise
         except BaseException:  # a rule of the user's may raise anything
             return FAILED
 
-    def _gates_of(self, profile: Profile, pii: bool) -> _Gates:
-        gates = self._gates.get((profile, pii))
+    def _gates_of(self, profile: Profile, pii: bool, without: frozenset[str] = frozenset()) -> _Gates:
+        key = (profile, pii, without)
+        gates = self._gates.get(key)
         if gates is None:
             if profile not in ("model", "log"):
                 raise ValueError(f"unknown profile: {profile!r}")
-            gates = _Gates([r for r in self.rules if profile in r.profiles and (pii or not r.pii)])
-            self._gates[profile, pii] = gates
+            rules = [r for r in self.rules if profile in r.profiles and (pii or not r.pii) and r.kind not in without]
+            gates = self._gates[key] = _Gates(rules)
         return gates
 
     def redact(

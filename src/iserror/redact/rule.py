@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 Profile = Literal["model", "log"]
 
@@ -98,10 +98,28 @@ def is_marked(text: str, start: int) -> bool:
     return whole is not None and start < whole.end()
 
 
-def replace_all(text: str, rule: Rule) -> str:
-    """Replace each finding of the rule in the text by its marker."""
+class Kept(Protocol):
+    """Findings that stay. While the rules run, a marker stands for each of them, as for any other finding."""
+
+    at: dict[int, str]
+    """What a marker stands for, by where it begins, in order."""
+
+    def takes(self, kind: str, text: str, start: int, stop: int) -> int:
+        """Return up to where a finding of this kind stays; its start if it doesn't."""
+
+
+def replace_all(text: str, rule: Rule, kept: Kept | None = None) -> str:
+    """Replace each finding of the rule in the text by its marker.
+
+    Args:
+        text: The text.
+        rule: The rule.
+        kept: Knows which findings stay, and gets what their markers stand for.
+    """
     parts: list[str] = []
-    end = 0
+    end = length = 0
+    stayed = False
+    moved: dict[int, str] = {}
     spans = sorted(rule.spans(text))
     has_marks = bool(spans) and MARK in text
     for start, stop in spans:
@@ -114,7 +132,21 @@ def replace_all(text: str, rule: Rule) -> str:
         if text.startswith('"', stop) and text[stop - 1] == "\\" and stop - 1 > start:
             stop -= 1  # the backslash stays, so that the quote after it doesn't end the string
         between = text[end:start]
-        if not parts or between.strip():  # findings with only blanks between them share one marker
+        stays = False
+        if kept is not None and (upto := kept.takes(rule.kind, text, start, stop)) > start:
+            stays, stop = True, upto
+        if not parts or between.strip() or stays or stayed:  # findings with only blanks between them share one marker
+            if kept is not None:
+                moved.update((at - end + length, found) for at, found in kept.at.items() if end <= at < start)
+                length += len(between)
+                if stays:
+                    moved[length] = text[start:stop]
+                length += len(f"{MARK}{rule.kind}]")
             parts += (between, f"{MARK}{rule.kind}]")
-        end = stop
-    return "".join((*parts, text[end:])) if parts else text
+        end, stayed = stop, stays
+    if not parts:
+        return text
+    if kept is not None:
+        moved.update((at - end + length, found) for at, found in kept.at.items() if at >= end)
+        kept.at = moved
+    return "".join((*parts, text[end:]))

@@ -8,8 +8,9 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
-from iserror.redact import redact, redact_text
-from iserror.redact.rule import MARKER, Profile, regex
+from iserror.redact import current_redaction, redact, redact_text
+from iserror.redact.echo import Echo, here
+from iserror.redact.rule import MARKER, regex
 from iserror.redact.text import MARGIN, Safe, bounded, clean, clean_line, cut_short
 from iserror.support.look import look
 
@@ -31,7 +32,15 @@ MAX_TOOL_NAME: Final = 128
 _BARE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}\Z|-?[0-9]+(\.[0-9]+)?\Z")
 
 
-def _redacted(text: str, limit: int, profile: Profile = "model") -> str:
+def _redact(text: str, echo: Echo | None = None) -> str:
+    """Redact a text for the model, except what the caller sent."""
+    if not echo:
+        return redact_text(text)
+    redactor, pii = current_redaction()
+    return redactor.echoing(text, echo, pii=pii)
+
+
+def _redacted(text: str, limit: int, echo: Echo | None = None) -> str:
     """Redact a text of which up to so many characters are shown, without reading much more of it.
 
     Redaction and clearing of white space make a text shorter. What is shown must not reach the end of the part that was
@@ -41,8 +50,8 @@ def _redacted(text: str, limit: int, profile: Profile = "model") -> str:
         text = bounded(text)
     for size in (limit * 8, limit * 32):
         if len(text) <= size:
-            return redact_text(text, profile=profile)
-        safe = redact_text(cut_short(text, size), profile=profile)
+            return _redact(text, echo)
+        safe = _redact(cut_short(text, size), echo)
         if len(" ".join(safe.split())) >= limit + MARGIN:
             return safe
     marker = regex(MARKER).match(safe)
@@ -51,25 +60,27 @@ def _redacted(text: str, limit: int, profile: Profile = "model") -> str:
     return cut_short(safe, max(len(safe) - MARGIN, 2))
 
 
-def safe_line(text: str, limit: int = MAX_MESSAGE, *, empty: str = "The tool failed.") -> str:
+def safe_line(text: str, limit: int = MAX_MESSAGE, *, empty: str = "The tool failed.", echo: Echo | None = None) -> str:
     """Return any text as one redacted, printable line for a client.
 
     Args:
         text: The text. A `Safe` isn't redacted again.
         limit: The most characters.
         empty: The line for a text without any.
+        echo: What the caller sent: paths, SQL and hosts that stay. For an author's text only.
     """
-    return clean_line(text if isinstance(text, Safe) else _redacted(text, limit), limit) or empty
+    return clean_line(text if isinstance(text, Safe) else _redacted(text, limit, echo), limit) or empty
 
 
-def safe_lines(text: str, limit: int = MAX_WORDS) -> str:
+def safe_lines(text: str, limit: int = MAX_WORDS, *, echo: Echo | None = None) -> str:
     """Return any text redacted, with its line breaks; each line is as `safe_line` makes it, and no two are blank.
 
     Args:
         text: The text. A `Safe` isn't redacted again.
         limit: The most characters.
+        echo: As for `safe_line`.
     """
-    whole = clean(str.__str__(text) if isinstance(text, Safe) else _redacted(text, limit))
+    whole = clean(str.__str__(text) if isinstance(text, Safe) else _redacted(text, limit, echo))
     lines: list[str] = []
     for line in whole.strip().split("\n"):
         shown = clean_line(line, limit)
@@ -82,7 +93,12 @@ def safe_lines(text: str, limit: int = MAX_WORDS) -> str:
 class Shown(str):
     """A part of a text that is ready to be shown: redacted and quoted, or marked as safe."""
 
-    __slots__ = ()
+    made_of: tuple[str, int] | None = None
+    """The value and its limit, if it may be one that the caller sent: the call that it will answer is yet unknown."""
+
+    def now(self) -> str:
+        """Return the part as it is shown to the caller of the running call."""
+        return self if self.made_of is None else quoted_value(*self.made_of)
 
 
 def quoted(text: object, limit: int = MAX_VALUE) -> str:
@@ -95,11 +111,42 @@ def quoted(text: object, limit: int = MAX_VALUE) -> str:
         text: Any value; its `str()` counts.
         limit: The most characters, 1 to 500 (default: 120).
     """
-    line = safe_line(look(str, "", text), limit, empty="")
+    return _quoted(look(str, "", text), limit, None)
+
+
+def quoted_value(text: object, limit: int = MAX_VALUE) -> str:
+    """Return a value like `quoted`, not redacted if it is a path, SQL or a host that the caller sent, and nothing else.
+
+    Args:
+        text: As for `quoted`.
+        limit: As for `quoted`.
+    """
+    value, echo = look(str, "", text), here.find()
+    return _quoted(value, limit, echo if echo and look(echo.is_whole, False, value) else None)
+
+
+def quoted_later(text: object, limit: int = MAX_VALUE) -> str:
+    """Return a value like `quoted`. `Shown.now` may show it otherwise.
+
+    Args:
+        text: As for `quoted`.
+        limit: As for `quoted`.
+    """
+    value = look(str, "", text)
+    shown = _quoted(value, limit, None)
+    if isinstance(shown, Shown):
+        shown.made_of = value, limit
+    return shown
+
+
+def _quoted(text: str, limit: int, echo: Echo | None) -> str:
+    line = safe_line(text, limit, empty="", echo=echo)
     if not line or _BARE.match(line):
         return line
     shown = json.dumps(line, ensure_ascii=False)
-    if len(shown) > len(line) + 2 and redact_text(shown) != shown:  # a later redaction would take escapes for a finding
+    if (
+        len(shown) > len(line) + 2 and _redact(shown, echo) != shown
+    ):  # a later redaction would take escapes for a finding
         shown = json.dumps(redact_text(line.replace("\\", " ").replace('"', "'")), ensure_ascii=False)
     return Shown(shown)
 
@@ -124,7 +171,7 @@ def joined(parts: Iterable[str]) -> str:
             text += part
     if not shown:
         return text
-    return Safe(re.sub(_WORD + r"x(\d+)x", lambda m: shown[int(m[1])], redact_text(text)))
+    return Safe(re.sub(_WORD + r"x(\d+)x", lambda m: shown[int(m[1])], _redact(text, here.find())))
 
 
 class Filled(Safe):
