@@ -89,6 +89,7 @@ errors.add(
 )
 
 guard = ToolErrors(errors, unknown_tool="result", invalid_arguments="auto", returned_errors="log", on_error=hook)
+guard_2 = ToolErrors(is_returned_error=lambda value: ToolFailure("GONE", "It is gone."))
 
 
 @guard

@@ -110,6 +110,22 @@ def reasons_of(error: BaseException, tool: Any, arguments: object) -> list[tuple
     return shield(_from_pydantic, [], look(_errors_of, [], error), schema)[:MAX_REASONS]
 
 
+def output_reasons(error: BaseException, schema: object) -> list[tuple[str, str]]:
+    """Return pairs of a declared field (or "") and the rule that a result breaks, for the log.
+
+    Args:
+        error: The validator's exception.
+        schema: The tool's output schema.
+    """
+    schema = schema if isinstance(schema, Mapping) else {}
+    broken = getattr(error, "broken", None)
+    if broken is not None:
+        found = _from_schema(schema, [broken])
+    else:
+        found = _from_pydantic(look(_errors_of, [], error), schema)[:MAX_REASONS]
+    return [(name, rule.replace(_EXTRA, "a field that the schema does not have")) for name, rule in found]
+
+
 def _count(error: Any) -> int:
     return int(error.error_count())
 

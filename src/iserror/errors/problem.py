@@ -68,7 +68,9 @@ class Problem:
     refused: bool = False
     """Whether the host refused the arguments, so that the negotiated revision decides the channel."""
     fields: Sequence[str] = ()
-    """Names of the declared arguments that did not fit; for the log."""
+    """Names of the declared arguments, or fields of the result, that did not fit; for the log."""
+    rules: Sequence[str] = ()
+    """What a result breaks in its output schema, each with its field; for the log."""
     missing: Sequence[tuple[str, ...]] = ()
     """Attribute paths of the author's template that gave no value; for the log."""
     first_request_id: str | None = None

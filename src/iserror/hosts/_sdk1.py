@@ -113,6 +113,7 @@ def _note_schema_problem(lowlevel: Any, call: Call, message: str, error: Any) ->
     """Note a failure of the SDK's own checks: of arguments, if fastmcp is strict about them, and of the result."""
     if not message.startswith("Input validation error"):
         bad = OutputSchemaError(describe_error(error) if error is not None else "no structured content")
+        bad.broken = error
         call.progress.refused_by_host(unfit(call, bad))
         return
     tool = lowlevel._tool_cache[call.tool]

@@ -81,6 +81,7 @@ def _log_failure(
         "outcome": failure.outcome,
         "mapped": problem.mapped,
         "fields": list(problem.fields) or None,
+        "rules": list(problem.rules) or None,
         "context_code": problem.context_code,
         "upstream_request_id": problem.upstream.request_id if problem.upstream is not None else None,
         "first_request_id": problem.first_request_id,

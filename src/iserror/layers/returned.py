@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final, cast
 
+from iserror.errors.arguments import output_reasons
 from iserror.errors.lookalike import MAX_TEXT, looks_like_an_error, read, words_in
 from iserror.errors.problem import Problem, crash, invalid_output
 from iserror.errors.resolve import resolve
@@ -95,7 +96,9 @@ def unfit(call: Call, exc: BaseException, result: Any = None) -> Problem:
     if isinstance(value, str) and " " in value.strip() and len(value) < MAX_TEXT and not value.lstrip().startswith("{"):
         # The schema asks for something else than a text: what the author wrote instead says why.
         return replace(_returned(value), exception=exc)
-    return invalid_output(exc)
+    reasons = shield(output_reasons, [], exc, call.progress.output_schema)
+    rules = [f"{name}: {rule}" if name else rule for name, rule in reasons]
+    return replace(invalid_output(exc), fields=[name for name, _ in reasons if name], rules=rules)
 
 
 def _failed(value: Any) -> BaseException | None:

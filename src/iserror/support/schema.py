@@ -14,6 +14,9 @@ _validators: OrderedDict[int, tuple[Any, Any]] = OrderedDict()
 class OutputSchemaError(Exception):
     """A result that does not fit; its text is for the log."""
 
+    broken: Any = None
+    """jsonschema's error."""
+
 
 def schema_error(schema: Any, value: Any) -> BaseException | None:
     """Return what the schema has against the value, or None.
@@ -34,7 +37,11 @@ def schema_error(schema: Any, value: Any) -> BaseException | None:
         error = next(violations(schema, value), None)
     except Exception:  # a schema with a reference that leads nowhere, a regex that does not compile
         return None
-    return None if error is None else OutputSchemaError(describe_error(error))
+    if error is None:
+        return None
+    found = OutputSchemaError(describe_error(error))
+    found.broken = error
+    return found
 
 
 def violations(schema: Any, value: Any) -> Iterator[Any]:
