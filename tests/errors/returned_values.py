@@ -110,6 +110,10 @@ ERRORS: dict[str, list[Any]] = {
         [{"type": "text", "text": json.dumps({"error": _WHAT[1]})}],
         [{"type": "text", "text": f"Failed to open the file: {_WHAT[2]}"}, {"type": "text", "text": ""}],
         {"type": "text", "text": f"Error: {_WHAT[3]}"},
+        [
+            {"type": "text", "text": "Error: see the screenshot"},
+            {"type": "image", "data": "eA==", "mimeType": "image/png"},
+        ],
     ],
     "Error: ...": _texts(
         "Error: {}",
@@ -379,7 +383,6 @@ _VALUES: list[Any] = [
     [{"error": "a b"}, {"error": "c d"}], [{"error": "a b"}, {"id": 3}], ["Error: a", "Error: b"], ["Failed to open"], [1, 2, 3],
     [{"type": "text", "text": "Done"}], [{"type": "text", "text": "Error rate: 0.1 %"}], [{"type": "image", "data": "eA==", "mimeType": "image/png"}],
     [{"type": "text", "text": "Error: one page is missing"}, {"type": "text", "text": "page two: all is well"}],
-    [{"type": "text", "text": "Error: see the screenshot"}, {"type": "image", "data": "eA==", "mimeType": "image/png"}],
     b"Error: bytes", 3 + 4j, {1: "Error: x"}, {"nested": {"error": "a b"}}, {"a": {"success": False, "error": "a b"}},
 ]  # fmt: skip
 

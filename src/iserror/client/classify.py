@@ -185,7 +185,9 @@ def _of_result(result: object, asked: _Asked) -> CallOutcome:
         return ContractBroken("_meta is not an object")
     structured = result.get("structuredContent")
     if is_error:
-        return ToolFailed(Failure.from_wire(meta.get(FAILURE_KEY), asked.echo), tuple(content), structured, meta)
+        # A framework may drop `_meta`; the author's own data has the envelope beside it.
+        envelope = meta.get(FAILURE_KEY) or (structured.get(FAILURE_KEY) if isinstance(structured, Mapping) else None)
+        return ToolFailed(Failure.from_wire(envelope, asked.echo), tuple(content), structured, meta)
     return Succeeded(tuple(content), structured, _partial(structured), meta)
 
 

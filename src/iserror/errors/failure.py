@@ -136,7 +136,15 @@ class Failure(BaseModel):
     @property
     def text(self) -> str:
         """The text for the model (`content[0].text`): never empty, under 2,000 characters."""
-        ending = [self.hint] if self.hint else []
+        return self.noting("")
+
+    def noting(self, note: str) -> str:
+        """Return the text with a line of the library's own before the last one.
+
+        Args:
+            note: The line; "" for none.
+        """
+        ending = [line for line in (self.hint, note) if line]
         # An older server's envelope has no advice.
         advice = self.advice or (repeat_after(self.retry_after) if self.retryable else "")
         ending.append(f"[{self.name} failed; {f'{advice}; ' if advice else ''}request_id: {self.request_id}]")

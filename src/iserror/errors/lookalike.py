@@ -210,9 +210,9 @@ def _texts(blocks: Any) -> Iterator[str]:
 
 
 def _blocks(blocks: Any) -> Reading | None:
-    """Return what the text blocks of a result say; it is partial if there is anything that says no error."""
+    """Return what the text blocks of a result say; it is partial if another text says no error."""
     found = []
-    others = len(blocks) > MAX_BLOCKS or not all(map(_is_block, blocks[:MAX_BLOCKS]))
+    others = len(blocks) > MAX_BLOCKS
     for text in _texts(blocks):
         reading = _text(text)
         if reading is not None:

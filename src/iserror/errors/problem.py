@@ -65,6 +65,10 @@ class Problem:
     """The code of what was being handled as this was raised, if it isn't what this says; for the log."""
     meta: Mapping[str, Any] | None = None
     """The `_meta` of a returned error result, without our own key."""
+    blocks: Sequence[Mapping[str, Any]] = ()
+    """Blocks beside the text, as they would be sent: images, links. They are made safe as they leave."""
+    structured: Mapping[str, Any] | None = None
+    """The structured content that came with a returned error, without what this library writes."""
     refused: bool = False
     """Whether the host refused the arguments, so that the negotiated revision decides the channel."""
     fields: Sequence[str] = ()

@@ -226,6 +226,7 @@ def _stated(exc: ToolFailure) -> Problem:
         details=dict(exc.details) if exc.details else None,
         exception=exc,
         basis="category" if exc.outcome is None else "stated",
+        blocks=exc.content,
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final, cast
 
+from iserror.errors.blocks import checked_content
 from iserror.errors.failure import Failure
 from iserror.errors.problem import Problem
 from iserror.errors.template import TemplateString, is_template_string, with_values
@@ -42,8 +43,12 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
             braces). Each is shortened to 300 characters, redacted, and put in quotes unless it looks like an identifier
             or number. An exception means its text, or its class if it has none. Use it for what comes from outside:
             `ToolFailure("SEARCH_FAILED", "search failed: {why}", values={"why": exc})`.
+        content: Content blocks beside the text: images, audio, links and embedded resources, as the SDK's objects, a
+            host's helpers or JSON. Up to 8 blocks and 1 MiB are sent. Links and texts in them are redacted for
+            credentials, and `file:` links of the server's are left out. Without `attach` only the text shows.
 
     Raises:
+        TypeError: If `content` isn't a list of content blocks.
         ValueError: If the code is malformed, the category or outcome unknown, the message empty, a name isn't in
             `values`, or a value isn't used.
 
@@ -75,6 +80,7 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
         outcome: Outcome | None = None,
         details: Mapping[str, Scalar] | None = None,
         values: Mapping[str, object] | None = None,
+        content: Iterable[object] = (),
     ) -> None:
         check_choice("category", category, CATEGORIES)
         if outcome is not None:
@@ -89,6 +95,7 @@ class ToolFailure(Exception):  # noqa: N818 - it is MCP's own word for it, and t
         if outcome is not None:
             self.outcome = outcome
         self.details = dict(details) if details else None
+        self.content = checked_content(content)
         Exception.__init__(self, f"{code}: {self.message}")
 
     @classmethod

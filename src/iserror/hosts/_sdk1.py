@@ -7,7 +7,7 @@ protocol error is raised outside of it, where the session sends it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mcp import types
@@ -37,23 +37,21 @@ class Sdk1Wire:
     def __init__(self, is_unknown_tool: Callable[[BaseException], bool]) -> None:
         self.is_unknown_tool = is_unknown_tool
 
-    def error_in(self, result: Any) -> tuple[list[str], object] | None:
+    def error_in(self, result: Any) -> tuple[object, object, object] | None:
         root = getattr(result, "root", None)
         if not isinstance(root, types.CallToolResult) or root.isError is not True:
             return None
-        return [block.text for block in root.content if isinstance(block, types.TextContent)], root.meta
+        return root.content, root.structuredContent, root.meta
 
     def error_result(
-        self, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any], version: str | None
+        self,
+        content: Sequence[Mapping[str, Any]],
+        structured: Mapping[str, Any] | None,
+        meta: Mapping[str, Any],
+        version: str | None,
     ) -> Any:
-        return types.ServerResult(
-            types.CallToolResult(
-                content=[types.TextContent(type="text", text=text)],
-                structuredContent=dict(structured) if structured is not None else None,
-                isError=True,
-                _meta=dict(meta),
-            )
-        )
+        made = {"content": list(content), "structuredContent": structured, "isError": True, "_meta": dict(meta)}
+        return types.ServerResult(types.CallToolResult.model_validate(made))
 
     def led(self, result: Any, line: Callable[[object, str], str | None]) -> Any:
         root = getattr(result, "root", None)

@@ -6,7 +6,7 @@ every other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -38,23 +38,25 @@ class Sdk2Wire:
         self.lowlevel = lowlevel
         self.is_unknown_tool = is_unknown_tool
 
-    def error_in(self, result: Any) -> tuple[list[str], object] | None:
+    def error_in(self, result: Any) -> tuple[object, object, object] | None:
         if isinstance(result, BaseModel) and is_error(result):
             # A middleware's own result, not yet in its wire form.
             result = look(_dumped, {"isError": True}, result)
         if not isinstance(result, dict) or result.get("isError") is not True:
             return None
-        content = result.get("content")
-        blocks = content if isinstance(content, list) else []
-        texts = [b["text"] for b in blocks if isinstance(b, dict) and isinstance(b.get("text"), str)]
         meta = result.get("_meta")
         items = meta.items() if isinstance(meta, dict) else ()
-        return texts, {k: v for k, v in items if not str(k).startswith("io.modelcontextprotocol/server")}
+        own = {k: v for k, v in items if not str(k).startswith("io.modelcontextprotocol/server")}
+        return result.get("content"), result.get("structuredContent"), own
 
     def error_result(
-        self, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any], version: str | None
+        self,
+        content: Sequence[Mapping[str, Any]],
+        structured: Mapping[str, Any] | None,
+        meta: Mapping[str, Any],
+        version: str | None,
     ) -> ErrorResult:
-        result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True, "_meta": dict(meta)}
+        result: dict[str, Any] = {"content": list(content), "isError": True, "_meta": dict(meta)}
         if structured is not None:
             result["structuredContent"] = dict(structured)
         if (version or "") >= STATELESS_REVISION:

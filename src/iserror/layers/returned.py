@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any, Final, cast
 
 from iserror.errors.arguments import output_reasons
+from iserror.errors.blocks import others
 from iserror.errors.lookalike import MAX_TEXT, looks_like_an_error, read, words_in
 from iserror.errors.problem import Problem, crash, invalid_output
 from iserror.errors.resolve import resolve
+from iserror.errors.returned import own_structured
 from iserror.errors.toolfailure import ToolFailure
 from iserror.layers.call import Call
 from iserror.layers.lifecycle import fail, failure_of
@@ -17,6 +20,7 @@ from iserror.layers.report import log_surrogates, report_item
 from iserror.logs.sink import tell_once
 from iserror.support.causes import Group
 from iserror.support.look import look, shield
+from iserror.support.sdk import either, is_result_type
 from iserror.support.values import Path, can_be_sent, exception_in, exchanged, is_clean, parts_of
 
 MAX_LINES: Final = 1_000
@@ -64,7 +68,7 @@ def reading(call: Call, value: Any) -> tuple[Problem, bool] | None:
     predicate = call.settings.is_returned_error
     if predicate is looks_like_an_error:
         found = read(value)
-        return None if found is None else (_returned(found.text), found.partial)
+        return None if found is None else (_with_blocks(_returned(found.text), value), found.partial)
     said = look(lambda: (predicate(value),), None)
     if said is None:
         tell_once("is_returned_error", "is_returned_error raised; the value counts as a success")
@@ -73,8 +77,21 @@ def reading(call: Call, value: Any) -> tuple[Problem, bool] | None:
         problem = resolve(cast("ToolFailure", said[0]), ())
         if isinstance(problem, Problem):
             # What the body did after it had failed, a category doesn't tell.
-            return problem if problem.basis == "stated" else problem.without_claim(), False
-    return (_returned(words_in(value)), False) if look(bool, False, said[0]) else None
+            problem = problem if problem.basis == "stated" else problem.without_claim()
+            return problem if problem.blocks else _with_blocks(problem, value), False
+    return (_with_blocks(_returned(words_in(value)), value), False) if look(bool, False, said[0]) else None
+
+
+def _with_blocks(problem: Problem, value: Any) -> Problem:
+    """Return the problem with what else a returned value holds: blocks that aren't texts, structured content."""
+    if isinstance(value, (str, dict)):
+        return problem
+    if look(is_result_type, False, cast(Hashable, type(value))):
+        structured = look(either, None, value, "structured_content", "structuredContent")
+        blocks = look(others, (), look(getattr, (), value, "content", ()))
+        return replace(problem, blocks=blocks, structured=own_structured(structured))
+    blocks = look(others, (), value)
+    return replace(problem, blocks=blocks) if blocks else problem
 
 
 def _returned(text: str) -> Problem:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,16 +13,20 @@ from iserror.layers.options import Options
 class WireHost(Protocol):
     """The forms that a host sends, for the outermost layer."""
 
-    def error_in(self, result: Any) -> tuple[list[str], object] | None:
-        """Return texts and `_meta` of an error result; None for any other."""
+    def error_in(self, result: Any) -> tuple[object, object, object] | None:
+        """Return content, structured content and `_meta` of an error result; None for any other."""
 
     def error_result(
-        self, text: str, structured: Mapping[str, Any] | None, meta: Mapping[str, Any], version: str | None
+        self,
+        content: Sequence[Mapping[str, Any]],
+        structured: Mapping[str, Any] | None,
+        meta: Mapping[str, Any],
+        version: str | None,
     ) -> Any:
         """Return the host's own error result.
 
         Args:
-            text: The text for the model.
+            content: The content blocks as they are sent, the text for the model first.
             structured: The structured content, if any.
             meta: The `_meta`.
             version: The negotiated revision; None if it can't be known.

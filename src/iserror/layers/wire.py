@@ -16,11 +16,12 @@ from typing import Any, Final, TypeVar
 
 import anyio.lowlevel
 
+from iserror.errors.blocks import safe_blocks
 from iserror.errors.failure import Failure
 from iserror.errors.partial import PartialResult
 from iserror.errors.problem import Problem, ProtocolProblem, crash
 from iserror.errors.resolve import resolve
-from iserror.errors.returned import problem_of_result, redacted_meta
+from iserror.errors.returned import problem_of_result, redacted_meta, safe_structured
 from iserror.layers.call import Call
 from iserror.layers.cancel import (
     cancellations,
@@ -50,6 +51,7 @@ from iserror.support.jsonrpc import (
     UPSTREAM_KEY,
 )
 from iserror.support.look import shield
+from iserror.support.schema import schema_error
 from iserror.support.sdk import protocol_error_data, raised_by_sdk, validated_by_host
 
 R = TypeVar("R")
@@ -197,20 +199,40 @@ def _error_result(host: WireHost, call: Call, problem: Problem, failure: Failure
         meta[UPSTREAM_KEY] = {"request_id": problem.upstream.request_id}
     if call.settings.tool_failure_meta and TOOL_FAILURE_KEY not in meta:
         meta[TOOL_FAILURE_KEY] = draft_tool_failure(failure)
-    setting = call.settings.structured
-    structured = setting == "always" or (setting == "auto" and call.progress.output_schema is None)
+    blocks, left_out = shield(lambda: safe_blocks(problem.blocks, call.echo.is_whole), ([], ""))
+    text = failure.noting(left_out) if left_out else failure.text
+    content = [{"type": "text", "text": text}, *blocks]
+    structured = _structured(call, problem, envelope)
     version = call.request.protocol_version
-    return host.error_result(failure.text, dict(envelope) if structured else None, meta, version)
+    answer = shield(host.error_result, None, content, structured, meta, version) if blocks else None
+    # A block that the SDK's own types refuse must not cost the answer.
+    return answer if answer is not None else host.error_result(content[:1], structured, meta, version)
+
+
+def _structured(call: Call, problem: Problem, envelope: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the structured content of an error: the author's own beside the envelope, or the envelope alone.
+
+    In a tool with an output schema it has to fit that: clients validate it, of an error too.
+    """
+    setting, schema = call.settings.structured, call.progress.output_schema
+    own = shield(safe_structured, None, problem.structured)
+    if schema is None:
+        if own is None:
+            return None if setting == "never" else dict(envelope)
+        return own if setting == "never" else {**own, FAILURE_KEY: envelope}
+    if own is not None and schema_error(schema, own) is None:
+        return own
+    return dict(envelope) if setting == "always" else None
 
 
 def _outside_the_tool(
-    host: WireHost, call: Call, error: tuple[list[str], object] | None, ended: BaseException | None
+    host: WireHost, call: Call, error: tuple[object, object, object] | None, ended: BaseException | None
 ) -> Problem | ProtocolProblem | None:
     """Return the problem of a call that ended badly although no tool failed; None leaves the host's answer as it is."""
     progress = call.progress
     exc = progress.missing or progress.escaped or ended
     if exc is None:
-        stated = problem_of_result(*(error or ([], None)))
+        stated = problem_of_result(*(error or ((), None, None)))
         return stated.unproven() if progress.touched else stated
     if host.is_unknown_tool(exc):
         return _unknown_tool(call, exc)

@@ -217,9 +217,9 @@ def is_error(result: Any) -> bool:
     return either(result, "is_error", "isError") is True
 
 
-def texts_of(result: Any) -> list[str]:
-    """Return the texts in a host's result object."""
-    texts = (getattr(block, "text", None) for block in getattr(result, "content", None) or ())
+def texts_in(content: Any) -> list[str]:
+    """Return the texts among the content blocks of a result, objects or as they are sent."""
+    texts = (block.get("text") if isinstance(block, dict) else getattr(block, "text", None) for block in content or ())
     return [text for text in texts if isinstance(text, str)]
 
 
