@@ -46,6 +46,9 @@ class ToolErrors(Settings):
         log_arguments: Whether to put the redacted arguments into the log line. Off by default: they are user data.
         calls: Whether to log `tool_started` and `tool_finished` too, at debug level.
         on_error: `hook(exception, failure)`, called once per failure with the original exception; for trackers.
+        forward: Which failures the host's own logger hears of, with the original exception, as it did before the
+            guard was attached: `"crashes"` (default: `INTERNAL_ERROR` and `INVALID_OUTPUT`), `"all"`, or `"none"`.
+            Where `on_error` is set it gets them instead, unless this is `"all"`.
         idempotency: Where the keys of `@guard(idempotency_key=...)` are kept, and for whom (default: in this process).
 
     Raises:

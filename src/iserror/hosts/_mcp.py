@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from iserror.errors.problem import ProtocolProblem
+from iserror.errors.problem import Problem, ProtocolProblem
 from iserror.errors.toolfailure import raised_of, without_cause
 from iserror.hosts import guard_of
 from iserror.layers.call import Call, Request, current, current_call
@@ -18,12 +18,19 @@ from iserror.layers.report import log_cancelled, log_finished, report
 from iserror.layers.settings import Settings
 from iserror.layers.toolhost import ToolHost
 from iserror.layers.views import Views
+from iserror.logs.forward import FORWARDED
 from iserror.redact.speech import log_name
 from iserror.support.causes import CAUSE, raised_in
 from iserror.support.jsonrpc import OWN_KEYS
 from iserror.support.look import shield
 from iserror.support.otel import trace_id
-from iserror.support.sdk import either, host_tool_errors, raised_by_sdk, validated_by_host
+from iserror.support.sdk import (
+    either,
+    host_tool_errors,
+    protocol_error_data,
+    raised_by_sdk,
+    validated_by_host,
+)
 
 HOOKED: Final = "__iserror_hooked__"
 
@@ -57,7 +64,25 @@ class McpTool:
             del failed
 
 
+class Mcp1Tool(McpTool):
+    """Those of mcp 1.x, whose handler a tracker may have wrapped: to it a crash leaves as what it was."""
+
+    def pass_on(self, failed: BaseException) -> Any:
+        call = current.get()
+        crashed = None
+        if call is not None and call.parent is None and not call.progress.running:
+            crashed = shield(crash_behind, None, call, failed)
+        if crashed is None or call is None:
+            return super().pass_on(failed)
+        call.progress.shows(crashed)
+        try:
+            raise crashed
+        finally:
+            del failed, crashed, call
+
+
 TOOL: Final = McpTool()
+TOOL_OF_SDK_1: Final = Mcp1Tool()
 
 
 def look_up(host: ToolHost, server: Any, tool: Any) -> Any:
@@ -72,13 +97,13 @@ def look_up(host: ToolHost, server: Any, tool: Any) -> Any:
     return views.of(host, tool, guard_of(server))
 
 
-def hook_tool_manager(server: Any) -> None:
+def hook_tool_manager(server: Any, tool: McpTool = TOOL) -> None:
     """Take over the look-up of the tool manager that the server has now; some servers replace it."""
     manager = server._tool_manager
     if HOOKED in manager.__dict__:
         return
     find = manager.get_tool
-    manager.get_tool = lambda name: look_up(TOOL, server, find(name))
+    manager.get_tool = lambda name: look_up(tool, server, find(name))
     manager.__dict__[HOOKED] = True
     server.__dict__.setdefault(HOOKED, Views())
 
@@ -116,6 +141,8 @@ def hook_dispatch(
     server: Any,
     unknown: Callable[[BaseException], bool],
     quiet: Callable[[Any], BaseException | None] = lambda _: None,
+    *,
+    tracked: bool = False,
 ) -> None:
     """Take over `call_tool` of a server: note what escapes it, which the handler above makes a text of.
 
@@ -123,6 +150,8 @@ def hook_dispatch(
         server: The server.
         unknown: Returns True if an exception says that there is no such tool; no middleware can hide that.
         quiet: Returns the failure in a result that came quietly through the host's own logging and tracing.
+        tracked: Whether a tracker may have wrapped the handler above, so that a crash leaves as what it was. The wire
+            layer answers for it in any case.
     """
     dispatch = server.call_tool
 
@@ -137,6 +166,7 @@ def hook_dispatch(
         body = outer if outer is not None and not outer.progress.awaiting else None
         if body is not None:
             body.progress.dispatch_begins()
+        crashed = None
         try:
             result = await dispatch(name, arguments, *args, **kwargs)
             failed = quiet(result)
@@ -146,10 +176,22 @@ def hook_dispatch(
                 call.progress.escapes(exc)
                 if unknown(exc) and name == call.tool:
                     call.progress.misses(exc)
-            raise
+            # fastmcp dispatches twice: what its middleware sees is a refusal, as on the bare host.
+            if tracked and call is not None and kwargs.get("run_middleware", True):
+                crashed = shield(crash_behind, None, call, exc)
+            if crashed is None:
+                raise
+            result = failed = None
         finally:
             if body is not None:
                 body.progress.dispatch_ends()
+        if crashed is not None:
+            assert call is not None
+            call.progress.shows(crashed)
+            try:
+                raise crashed
+            finally:
+                del crashed
         if call is not None:
             call.progress.escapes(failed)
         if failed is None:
@@ -164,6 +206,20 @@ def hook_dispatch(
             del failed, result, cause
 
     server.call_tool = call_tool
+
+
+def crash_behind(call: Call, exc: BaseException) -> BaseException | None:
+    """Return the author's exception behind a crash of a call that is about to leave the host's dispatch, or None."""
+    problem = call.progress.problem
+    cause = raised_of(exc)
+    if call.progress.served_by is None:  # dispatched by the author's own code, which gets what a guard raises
+        return None
+    if not isinstance(problem, Problem) or not problem.is_crash or cause is not problem.exception:
+        return None
+    # An exit would end the session, and the SDK sends its own protocol errors.
+    if not isinstance(cause, Exception) or protocol_error_data(cause) is not None:
+        return None
+    return cause
 
 
 def is_unknown_tool(exc: BaseException) -> bool:
@@ -219,7 +275,7 @@ class _Hush(logging.Filter):
         self.starts = starts
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if not isinstance(record.msg, str) or not record.msg.startswith(self.starts):
+        if not isinstance(record.msg, str) or not record.msg.startswith(self.starts) or hasattr(record, FORWARDED):
             return True
         return current_call() is None
 

@@ -34,8 +34,14 @@ DEFAULT_HTTP_VERSION = "2025-03-26"
 class Sdk1Wire:
     """The forms of the 1.x SDK."""
 
-    def __init__(self, is_unknown_tool: Callable[[BaseException], bool]) -> None:
+    def __init__(
+        self,
+        is_unknown_tool: Callable[[BaseException], bool],
+        logged: Callable[[str], tuple[str, str] | None] = lambda _: None,
+    ) -> None:
         self.is_unknown_tool = is_unknown_tool
+        self.logged = logged
+        """Returns the logger and the message of a failure of the tool of this name; None if the host logs none."""
 
     def error_in(self, result: Any) -> tuple[object, object, object] | None:
         root = getattr(result, "root", None)
@@ -87,7 +93,7 @@ def wrap_handler(lowlevel: Any, settings: Settings, wire: Sdk1Wire, before: Call
 
     async def handler(request: types.CallToolRequest) -> Any:
         shield(before, None)
-        opened = shield(_request_of, Request(), lowlevel, request.params)
+        opened = shield(_request_of, Request(), lowlevel, wire, request.params)
         return await serve(wire, open_call(settings, request.params.name, opened), lambda: inner(request))
 
     lowlevel.request_handlers[types.CallToolRequest] = handler
@@ -119,11 +125,12 @@ def _note_schema_problem(lowlevel: Any, call: Call, message: str, error: Any) ->
     call.progress.refused_by_host(invalid_arguments(reasons, None), tool.annotations, tool.outputSchema)
 
 
-def _request_of(lowlevel: Any, params: types.CallToolRequestParams) -> Request:
+def _request_of(lowlevel: Any, wire: Sdk1Wire, params: types.CallToolRequestParams) -> Request:
     context = request_ctx.get(None)
     meta = getattr(context, "meta", None)
     return Request(
         arguments=as_mapping(params.arguments or {}),
+        logged=wire.logged(params.name),
         trace_id=trace_id(getattr(meta, "model_extra", None)),
         jsonrpc_id=safe_jsonrpc_id(getattr(context, "request_id", None)),
         protocol_version=protocol_version(context) if context is not None else None,

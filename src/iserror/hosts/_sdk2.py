@@ -34,9 +34,16 @@ class ErrorResult(RootModel[dict[str, Any]]):
 class Sdk2Wire:
     """The forms of the 2.x SDK, where results are dicts as they are sent."""
 
-    def __init__(self, lowlevel: Any, is_unknown_tool: Callable[[BaseException], bool]) -> None:
+    def __init__(
+        self,
+        lowlevel: Any,
+        is_unknown_tool: Callable[[BaseException], bool],
+        logged: Callable[[str], tuple[str, str]],
+    ) -> None:
         self.lowlevel = lowlevel
         self.is_unknown_tool = is_unknown_tool
+        self.logged = logged
+        """Returns the logger and the message of a failure of the tool of this name."""
 
     def error_in(self, result: Any) -> tuple[object, object, object] | None:
         if isinstance(result, BaseModel) and is_error(result):
@@ -106,20 +113,21 @@ class CallMiddleware:
         shield(self.before, None)
         # The form of the answer depends on the revision: it is known whatever else isn't.
         otherwise = Request(protocol_version=ctx.protocol_version)
-        request = shield(_request_of, otherwise, self.lowlevel, ctx)
+        request = shield(_request_of, otherwise, self.wire, ctx)
         call = open_call(self.settings, (ctx.params or {}).get("name"), request)
         result: HandlerResult = await serve(self.wire, call, lambda: call_next(ctx))
         return result
 
 
-def _request_of(lowlevel: Any, ctx: ServerRequestContext[Any, Any]) -> Request:
+def _request_of(wire: Sdk2Wire, ctx: ServerRequestContext[Any, Any]) -> Request:
     return Request(
+        logged=wire.logged(str((ctx.params or {}).get("name"))),
         arguments=as_mapping((ctx.params or {}).get("arguments") or {}),
         trace_id=trace_id(ctx.meta),
         jsonrpc_id=safe_jsonrpc_id(ctx.request_id),
         protocol_version=ctx.protocol_version,
         http=ctx.request,
-        facts=lambda: facts(lowlevel.name, ctx),
+        facts=lambda: facts(wire.lowlevel.name, ctx),
     )
 
 

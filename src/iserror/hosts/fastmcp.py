@@ -101,12 +101,19 @@ def attach(server: Any, settings: Settings) -> None:
     if ON_SDK_1:
         from iserror.hosts import _sdk1
 
-        _sdk1.wrap_handler(server._mcp_server, settings, _sdk1.Sdk1Wire(_is_unknown_tool), lambda: _hook(server))
+        _sdk1.wrap_handler(
+            server._mcp_server, settings, _sdk1.Sdk1Wire(_is_unknown_tool, _logged), lambda: _hook(server)
+        )
     else:
         from iserror.hosts import _sdk2
 
         lowlevel = server._mcp_server
-        _sdk2.add_middleware(lowlevel, settings, _sdk2.Sdk2Wire(lowlevel, _is_unknown_tool), lambda: _hook(server))
+        wire = _sdk2.Sdk2Wire(lowlevel, _is_unknown_tool, _logged)
+        _sdk2.add_middleware(lowlevel, settings, wire, lambda: _hook(server))
+
+
+def _logged(tool: str) -> tuple[str, str]:
+    return "fastmcp.server.server", f"Error calling tool {tool!r}"
 
 
 def _is_unknown_tool(exc: BaseException) -> bool:
@@ -136,7 +143,7 @@ def _hook(server: Any) -> None:
         found = await find_tasks()
         return found if settings is None else [_task(component, settings) for component in found]
 
-    hook_dispatch(server, _is_unknown_tool, _failure_in)
+    hook_dispatch(server, _is_unknown_tool, _failure_in, tracked=ON_SDK_1)
     server.get_tool, server.get_tasks = get_tool, get_tasks
     server.__dict__[HOOKED] = Views()
 

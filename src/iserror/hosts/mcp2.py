@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from iserror.hosts._mcp import hook_dispatch, hook_tool_manager, hush, is_unknown_tool
 from iserror.hosts._sdk2 import Sdk2Wire, add_middleware
@@ -14,5 +14,13 @@ def attach(server: Any, settings: Settings) -> None:
     lowlevel = server._lowlevel_server
     hook_tool_manager(server)
     hook_dispatch(server, is_unknown_tool)
-    add_middleware(lowlevel, settings, Sdk2Wire(lowlevel, is_unknown_tool), lambda: hook_tool_manager(server))
-    hush("mcp.server.mcpserver.server", "Tool %r failed", "Tool %r rejected arguments", "Tool %r raised")
+    wire = Sdk2Wire(lowlevel, is_unknown_tool, _logged)
+    add_middleware(lowlevel, settings, wire, lambda: hook_tool_manager(server))
+    hush(_LOGGER, "Tool %r failed", "Tool %r rejected arguments", "Tool %r raised")
+
+
+_LOGGER: Final = "mcp.server.mcpserver.server"
+
+
+def _logged(tool: str) -> tuple[str, str]:
+    return _LOGGER, f"Tool {tool!r} raised an unexpected exception"

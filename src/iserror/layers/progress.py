@@ -13,6 +13,7 @@ from iserror.errors.problem import Problem, ProtocolProblem
 
 if TYPE_CHECKING:
     import asyncio
+    from types import TracebackType
 
     from iserror.errors.errormap import ErrorMap
     from iserror.errors.failure import Failure
@@ -73,6 +74,8 @@ class Progress:
     """What left the host's dispatch, before the host turned it into a text."""
     missing: BaseException | None = None
     """The host's exception for a tool that it doesn't have."""
+    traceback: TracebackType | None = None
+    """That of an exception that left the host's dispatch as it was."""
     incomplete: str | None = None
     """The summary, if the body returned a partial result."""
 
@@ -94,6 +97,10 @@ class Progress:
     def escapes(self, exc: BaseException | None) -> None:
         """Note the exception that left the host's dispatch; None if the dispatch ended well."""
         self.escaped = exc
+
+    def shows(self, exc: BaseException) -> None:
+        """Note the traceback of an exception that leaves the host's dispatch as it is, before the host's frames."""
+        self.traceback = exc.__traceback__
 
     def misses(self, exc: BaseException) -> None:
         """Note the exception for a tool that the host doesn't have."""
@@ -191,4 +198,4 @@ class Progress:
 
     def lets_go(self) -> None:
         """Drop what failed: its tracebacks lead back to the call, and should go when the answer has gone."""
-        self.problem = self.failure = self.escaped = self.missing = None
+        self.problem = self.failure = self.escaped = self.missing = self.traceback = None

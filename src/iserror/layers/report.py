@@ -20,6 +20,7 @@ from iserror.errors.vocabulary import BUILT_IN, Outcome
 from iserror.layers.call import Call
 from iserror.logs.emit import emit
 from iserror.logs.excinfo import described
+from iserror.logs.forward import forward
 from iserror.logs.record import SCHEMA_VERSION
 from iserror.logs.redaction import MAX_ARGUMENTS, log_text, redacted
 from iserror.logs.sink import tell_once
@@ -100,6 +101,17 @@ def _log_failure(
         exception = problem.exception if problem.exception is not None else Exception(failure.text)
         if look(lambda: (hook(exception, failure),), None) is None:
             tell_once("on_error", "the on_error hook raised; results are not affected")
+    if final:
+        shield(_forward, None, call, problem)
+
+
+def _forward(call: Call, problem: Problem) -> None:
+    """Let the host's own sinks hear of a failure."""
+    wanted, logged = call.settings.forward, call.request.logged
+    if logged is None or problem.exception is None or wanted == "none":
+        return
+    if wanted == "all" or (problem.is_crash and call.settings.on_error is None):
+        forward(*logged, problem.exception)
 
 
 _told_missing: Final[set[tuple[str, str]]] = set()

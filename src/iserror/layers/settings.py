@@ -27,6 +27,7 @@ _CHOICES: Final = {
     "invalid_arguments": frozenset({"auto", "result", "protocol"}),
     "returned_errors": RETURNED_ERRORS,
     "structured": frozenset({"auto", "always", "never"}),
+    "forward": frozenset({"crashes", "all", "none"}),
 }
 
 
@@ -48,6 +49,7 @@ class Settings:
         log_arguments: bool = False,
         calls: bool = False,
         on_error: Hook | None = None,
+        forward: Literal["crashes", "all", "none"] = "crashes",
         idempotency: Idempotency | None = None,
     ) -> None:
         self.errors = checked_map(errors) if errors is not None else ErrorMap()
@@ -58,6 +60,7 @@ class Settings:
         check_choice("invalid_arguments", invalid_arguments, _CHOICES["invalid_arguments"])
         check_choice("returned_errors", returned_errors, _CHOICES["returned_errors"])
         check_choice("structured", structured, _CHOICES["structured"])
+        check_choice("forward", forward, _CHOICES["forward"])
         check_flag("tool_failure_meta", tool_failure_meta)
         check_flag("log_arguments", log_arguments)
         check_flag("calls", calls)
@@ -72,6 +75,7 @@ class Settings:
         self.log_arguments = log_arguments
         self.calls = calls
         self.on_error = on_error
+        self.forward = forward
         self.local_maps: list[tuple[str, ErrorMap]] = []
         """Maps of single tools, each with the function's name; for the catalog of codes."""
         self.idempotency = _checked_idempotency(idempotency) if idempotency is not None else None

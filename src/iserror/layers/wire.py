@@ -185,6 +185,8 @@ def _failure(host: WireHost, call: Call, problem: Problem | ProtocolProblem | No
         return host.protocol_error(*sent)
     failure = call.progress.failure
     assert failure is not None
+    if call.progress.traceback is not None and problem.exception is not None:
+        problem.exception.__traceback__ = call.progress.traceback  # without the host's frames that it passed since
     report(call)
     # It is reported: whatever fails from here on must not make another failure of it.
     answer = shield(_error_result, _FAULT, host, call, problem, failure)

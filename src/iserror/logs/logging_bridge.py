@@ -13,7 +13,7 @@ from iserror.support.look import look, shield
 from iserror.support.sdk import logged_by_host
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-_TAKEN: Final = "_iserror_taken"
+TAKEN: Final = "_iserror_taken"
 
 
 class LogHandler(logging.Handler):
@@ -39,9 +39,9 @@ class LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record, once for all loggers that it passes. Never raises."""
-        if getattr(record, _TAKEN, False):
+        if getattr(record, TAKEN, False):
             return
-        setattr(record, _TAKEN, True)
+        setattr(record, TAKEN, True)
         if look(_is_wanted, True, record):
             shield(self._write, None, record)
 
