@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -143,6 +143,7 @@ def hook_dispatch(
     quiet: Callable[[Any], BaseException | None] = lambda _: None,
     *,
     tracked: bool = False,
+    denied: Callable[[Any, Call, BaseException], Awaitable[bool]] | None = None,
 ) -> None:
     """Take over `call_tool` of a server: note what escapes it, which the handler above makes a text of.
 
@@ -152,6 +153,7 @@ def hook_dispatch(
         quiet: Returns the failure in a result that came quietly through the host's own logging and tracing.
         tracked: Whether a tracker may have wrapped the handler above, so that a crash leaves as what it was. The wire
             layer answers for it in any case.
+        denied: Returns whether a check refused a tool that this caller knows, so that it isn't an unknown one.
     """
     dispatch = server.call_tool
 
@@ -174,7 +176,9 @@ def hook_dispatch(
             without_cause(exc)
             if call is not None:
                 call.progress.escapes(exc)
-                if unknown(exc) and name == call.tool:
+                if denied is not None and name == call.tool and await denied(server, call, exc):
+                    call.progress.denies(exc)
+                elif unknown(exc) and name == call.tool:
                     call.progress.misses(exc)
             # fastmcp dispatches twice: what its middleware sees is a refusal, as on the bare host.
             if tracked and call is not None and kwargs.get("run_middleware", True):

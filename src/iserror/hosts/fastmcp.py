@@ -8,9 +8,12 @@ logging and tracing becomes an exception again, as middleware expects.
 
 from __future__ import annotations
 
+import time
+from collections import OrderedDict
 from importlib.metadata import version
 from typing import Any, Final
 
+import anyio
 from fastmcp.exceptions import AuthorizationError, DisabledError, NotFoundError
 from fastmcp.exceptions import ValidationError as FastMCPValidationError
 from fastmcp.server.providers.fastmcp_provider import FastMCPProviderTool
@@ -21,16 +24,18 @@ from mcp import types
 from iserror.errors.toolfailure import ToolFailure
 from iserror.hosts import guard_of
 from iserror.hosts._mcp import HOOKED, hook_dispatch, hush, look_up
-from iserror.layers.call import current
+from iserror.hosts._notes import hook_notifications
+from iserror.layers.call import Call, current
 from iserror.layers.function import decorate
 from iserror.layers.options import Options, is_guarded
 from iserror.layers.settings import Settings
 from iserror.layers.views import Views
 from iserror.support.causes import CAUSE, raised_in
 from iserror.support.loading import full_name
+from iserror.support.look import look
 from iserror.support.otel import mark_span
 from iserror.support.schema import schema_error
-from iserror.support.sdk import protocol_error_data, validated_by_host
+from iserror.support.sdk import access_token, protocol_error_data, validated_by_host
 
 ON_SDK_1: Final = int(version("mcp").partition(".")[0]) < 2
 
@@ -97,6 +102,7 @@ TOOL: Final = FastMCPTool()
 def attach(server: Any, settings: Settings) -> None:
     """Put the wire layer around `tools/call`, and hook look-up and dispatch of a server and of those mounted on it."""
     _hook(server)
+    hook_notifications()
     hush("fastmcp.tools.function_tool", "Tool '")
     if ON_SDK_1:
         from iserror.hosts import _sdk1
@@ -118,6 +124,46 @@ def _logged(tool: str) -> tuple[str, str]:
 
 def _is_unknown_tool(exc: BaseException) -> bool:
     return issubclass(type(exc), (NotFoundError, DisabledError, AuthorizationError))
+
+
+LISTING: Final = 5.0
+"""Seconds that a list may take of which only the answer to a refused caller depends."""
+
+REMEMBERED: Final = 30.0
+"""Seconds for which it is remembered what a caller can list."""
+
+MAX_CALLERS: Final = 1_000
+
+_listed: Final[OrderedDict[tuple[object, ...], tuple[float, frozenset[str]]]] = OrderedDict()
+
+
+async def _denied(server: Any, call: Call, exc: BaseException) -> bool:
+    """Return True if a check refused a tool that this caller can list. What it can't list doesn't exist for it."""
+    if not issubclass(type(exc), AuthorizationError):
+        return False
+    names: frozenset[str] = frozenset()
+    try:
+        with anyio.move_on_after(LISTING):
+            names = await _names_listed(server, call)
+    except Exception:  # middleware and providers raise what they like
+        return False
+    return call.tool in names
+
+
+async def _names_listed(server: Any, call: Call) -> frozenset[str]:
+    """Return the names of the tools that this caller gets to see, as `tools/list` has them."""
+    session = look(call.request.facts, {}).get("session_id")
+    token = access_token(call.request.http)
+    who = (id(server), session, getattr(token, "client_id", None), getattr(token, "subject", None))
+    kept = _listed.get(who) if session is not None else None
+    if kept is not None and kept[0] > time.monotonic():
+        return kept[1]
+    names = frozenset(tool.name for tool in await server.list_tools())
+    if session is not None:
+        _listed[who] = time.monotonic() + REMEMBERED, names
+        if len(_listed) > MAX_CALLERS:
+            _listed.popitem(last=False)
+    return names
 
 
 def _failure_in(result: Any) -> BaseException | None:
@@ -143,7 +189,7 @@ def _hook(server: Any) -> None:
         found = await find_tasks()
         return found if settings is None else [_task(component, settings) for component in found]
 
-    hook_dispatch(server, _is_unknown_tool, _failure_in, tracked=ON_SDK_1)
+    hook_dispatch(server, _is_unknown_tool, _failure_in, tracked=ON_SDK_1, denied=_denied)
     server.get_tool, server.get_tasks = get_tool, get_tasks
     server.__dict__[HOOKED] = Views()
 

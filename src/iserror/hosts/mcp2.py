@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from iserror.hosts._mcp import hook_dispatch, hook_tool_manager, hush, is_unknown_tool
+from iserror.hosts._notes import hook_notifications
 from iserror.hosts._sdk2 import Sdk2Wire, add_middleware
 from iserror.layers.settings import Settings
 
@@ -14,6 +15,7 @@ def attach(server: Any, settings: Settings) -> None:
     lowlevel = server._lowlevel_server
     hook_tool_manager(server)
     hook_dispatch(server, is_unknown_tool)
+    hook_notifications()
     wire = Sdk2Wire(lowlevel, is_unknown_tool, _logged)
     add_middleware(lowlevel, settings, wire, lambda: hook_tool_manager(server))
     hush(_LOGGER, "Tool %r failed", "Tool %r rejected arguments", "Tool %r raised")

@@ -74,6 +74,8 @@ class Progress:
     """What left the host's dispatch, before the host turned it into a text."""
     missing: BaseException | None = None
     """The host's exception for a tool that it doesn't have."""
+    denied: BaseException | None = None
+    """The host's exception for a tool that this caller may see, and not call."""
     traceback: TracebackType | None = None
     """That of an exception that left the host's dispatch as it was."""
     incomplete: str | None = None
@@ -85,6 +87,10 @@ class Progress:
         """Note that the host takes over the call."""
         self.awaiting = True
         self.served_by = task
+
+    def denies(self, exc: BaseException) -> None:
+        """Note the exception with which a check refused a tool that the caller can list."""
+        self.denied = exc
 
     def dispatch_begins(self) -> None:
         """Note that the tool's body calls another tool through the host."""
@@ -198,4 +204,4 @@ class Progress:
 
     def lets_go(self) -> None:
         """Drop what failed: its tracebacks lead back to the call, and should go when the answer has gone."""
-        self.problem = self.failure = self.escaped = self.missing = self.traceback = None
+        self.problem = self.failure = self.escaped = self.missing = self.denied = self.traceback = None

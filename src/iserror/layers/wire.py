@@ -232,11 +232,11 @@ def _outside_the_tool(
 ) -> Problem | ProtocolProblem | None:
     """Return the problem of a call that ended badly although no tool failed; None leaves the host's answer as it is."""
     progress = call.progress
-    exc = progress.missing or progress.escaped or ended
+    exc = progress.missing or progress.denied or progress.escaped or ended
     if exc is None:
         stated = problem_of_result(*(error or ((), None, None)))
         return stated.unproven() if progress.touched else stated
-    if host.is_unknown_tool(exc):
+    if exc is not progress.denied and host.is_unknown_tool(exc):
         return _unknown_tool(call, exc)
     if progress.escaped is None and (validated_by_host(exc) or (protocol_error_data(exc) and raised_by_sdk(exc))):
         # Malformed requests, protocol state: the SDK's own answer to the host.
