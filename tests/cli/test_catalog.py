@@ -13,7 +13,7 @@ import pytest
 import iserror
 from iserror import ErrorMap, ToolErrors
 from iserror.cli import main
-from iserror.cli.codes import changes, codes_of, load, to_html, to_json, to_markdown
+from iserror.cli.codes import changes, codes_of, load, own_alone, to_html, to_json, to_markdown
 from tests.helpers.hosts import ROOT, new_server
 
 pytestmark = pytest.mark.sdk
@@ -255,3 +255,53 @@ def test_packs(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert main(["catalog", "--json", "iserror.packs:httpx"]) == 0
     assert set(json.loads(capsys.readouterr().out)["codes"]) == set(codes) - own
+
+
+def test_own_codes_come_first() -> None:
+    """Own codes stand before those of packs, which are one row each, in a table of their own, or left out."""
+    guard = build()
+    own = list(codes_of(guard))
+    guard.errors.include(iserror.packs.httpx)
+    codes = codes_of(guard)
+    assert list(codes)[: len(own)] == own
+    folded, whole, alone = to_markdown(codes), to_markdown(codes, unfold=True), to_markdown(own_alone(codes))
+    first, second = folded.split("\n\n")
+    assert first + "\n" == alone == to_markdown(codes_of(build()))
+    row = next(line for line in second.splitlines() if "UPSTREAM_REJECTED" in line)
+    assert row.split(" | ")[3:] == ["httpx", "1 |"]
+    assert len(whole.splitlines()) > len(folded.splitlines())
+    assert to_html(codes, "Codes").count("<table>") == 2
+
+
+def test_a_changed_outcome() -> None:
+    """The outcome of an exception is a promise: clients decide by it whether to repeat a call."""
+
+    def one(outcome: Any) -> dict[str, Any]:
+        errors = ErrorMap()
+        errors.add(LookupError, code="GONE", category="not_found", message="Gone.", outcome=outcome)
+        return codes_of(errors)
+
+    (said,) = changes(to_json(one("not_applied")), one("unknown"))
+    assert said.startswith("GONE of builtins.LookupError had the outcome not_applied and now has unknown")
+    assert changes(to_json(one("unknown")), one("unknown")) == []
+
+
+def test_unrecorded_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A new code is named on stderr; `--strict` fails for it, and `--update` records it and keeps the retired ones."""
+    spec = f"{ROOT}/examples/billing/error_map.py:billing_errors"
+    assert main(["catalog", spec, "--json", "--own"]) == 0
+    whole = json.loads(capsys.readouterr().out)
+    gone = sorted(whole["codes"])[0]
+    file = tmp_path / "catalog.json"
+    codes = {name: code for name, code in whole["codes"].items() if name != gone}
+    file.write_text(json.dumps({"schema_version": 1, "codes": codes, "retired": ["OLD_CODE"]}))
+    check = ["catalog", spec, "--own", "--check", str(file)]
+    assert main(check) == 0
+    assert f"unrecorded codes: {gone}; --update records them" in capsys.readouterr().err
+    assert main([*check, "--strict"]) == 1
+    assert main([*check, "--update"]) == 0
+    assert json.loads(file.read_text()) == {**whole, "retired": ["OLD_CODE"]}
+    capsys.readouterr()
+    assert main([*check, "--strict"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["catalog", spec, "--strict"]) == 2

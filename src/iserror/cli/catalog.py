@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from iserror.cli.terminal import FOUND, NOTHING, write
 
@@ -24,22 +25,45 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="compare with this JSON, and exit with 1 if a code is missing or its meaning changed",
     )
+    packs = parser.add_mutually_exclusive_group()
+    packs.add_argument("--own", action="store_true", help="leave out what packs give")
+    packs.add_argument("--packs", action="store_true", help="list each entry of a pack, too, instead of one row a code")
+    parser.add_argument("--strict", action="store_true", help="with --check: exit with 1 for a new code, too")
+    parser.add_argument("--update", action="store_true", help="with --check: write new codes to the file")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the codes, or the breaking changes, and return the exit code."""
-    from iserror.cli.codes import changes, codes_of, load, to_html, to_json, to_markdown
+    from iserror.cli.codes import codes_of, load, own_alone, to_html, to_json, to_markdown
 
+    if options.check is None and (options.strict or options.update):
+        raise ValueError("--strict and --update go with --check FILE")
     try:
         codes = codes_of(load(options.object))
     except TypeError as exc:
         raise ValueError(f"{options.object}: {exc}") from None
+    if options.own:
+        codes = own_alone(codes)
     if options.check is not None:
-        found = changes(options.check.read_text(encoding="utf-8"), codes)
-        write(f"{line}\n" for line in found)
-        return NOTHING if found else FOUND
+        return _check(options, codes)
     if options.html:
-        write([to_html(codes, f"Codes of {options.object}")])
+        write([to_html(codes, f"Codes of {options.object}", unfold=options.packs)])
     else:
-        write([to_json(codes) if options.json else to_markdown(codes)])
+        write([to_json(codes) if options.json else to_markdown(codes, unfold=options.packs)])
     return FOUND
+
+
+def _check(options: argparse.Namespace, codes: dict[str, Any]) -> int:
+    from iserror.cli.codes import changes, unrecorded, updated
+
+    before = options.check.read_text(encoding="utf-8")
+    found = changes(before, codes)
+    write(f"{line}\n" for line in found)
+    new = unrecorded(before, codes)
+    if new and options.update and not found:
+        options.check.write_text(updated(before, codes), encoding="utf-8")
+        sys.stderr.write(f"{options.check}: {len(new)} new codes are recorded: {', '.join(new)}\n")
+        return FOUND
+    if new:
+        sys.stderr.write(f"{options.check}: unrecorded codes: {', '.join(new)}; --update records them\n")
+    return NOTHING if found or (new and options.strict) else FOUND
