@@ -13,6 +13,8 @@ from pydantic import BaseModel
 
 from iserror import ToolErrors, ToolFailure
 from iserror.client import ToolFailed, classify
+from iserror.errors import blocks as blocks_module
+from iserror.errors.blocks import MAX_TEXT, safe_blocks
 from tests.helpers.hosts import HOST, IS_FASTMCP, CallToolResult, TextContent, in_memory, new_server, types
 
 pytestmark = [pytest.mark.host, pytest.mark.anyio]
@@ -115,6 +117,7 @@ def test_pickled() -> None:
 
 
 BIG = {"type": "image", "data": base64.b64encode(bytes(900_000)).decode(), "mimeType": "image/png"}
+RESOURCE = {"uri": "log://7", "text": "word " * 20_000}
 DROPPED: list[tuple[list[dict[str, Any]], int, str]] = [
     ([IMAGE] * 12, 8, "Left out: 4 images."),
     ([BIG], 0, "Left out: 1 image."),
@@ -123,6 +126,9 @@ DROPPED: list[tuple[list[dict[str, Any]], int, str]] = [
     ([{**IMAGE, "mimeType": "a picture"}], 0, "Left out: 1 image."),
     ([{**LINK, "uri": "file:///srv/app/trace.zip"}], 0, "Left out: 1 link."),
     ([{"type": "resource", "resource": {"uri": "file:///srv/app/x", "text": "a"}}, IMAGE], 1, "Left out: 1 resource."),
+    ([{**LINK, "uri": "FILE:///srv/app/x"}, {**LINK, "uri": "jar:file:///srv/app/x.jar!/y"}], 0, "Left out: 2 links."),
+    ([IMAGE] * 300, 8, "Left out: 191 images, and more."),
+    ([{"type": "resource", "resource": RESOURCE}], 1, "Left out: the end of 1 resource."),
 ]
 
 
@@ -135,6 +141,81 @@ async def test_left_out(blocks: list[dict[str, Any]], kept: int, note: str) -> N
     assert lines[-2] == note
     assert lines[-1].startswith("[click failed; ")
     assert len(json.dumps(result)) < 1_200_000
+
+
+URIS = [
+    ("https://t.example.test", "https://t.example.test/"),
+    ("https://t.example.test/a%20b?q=1#c", "https://t.example.test/a%20b?q=1#c"),
+    ("log://7", "log://7"),
+    ("mailto:ann@example.test", "mailto:ann@example.test"),
+    ("https://t.example.test:99999/x", None),
+    ("https://[bad/x", None),
+    ("http://", None),
+    ("no uri", None),
+]
+
+
+@pytest.mark.parametrize(("uri", "sent"), URIS)
+async def test_uris_are_alike_on_all_hosts(uri: str, sent: str | None) -> None:
+    """A malformed URI costs its own block alone, by name, and the others have one form on every host."""
+
+    def body():  # type: ignore[no-untyped-def]
+        raise ToolFailure("NO_ELEMENT", "No element matches.", content=[{**LINK, "uri": uri}, IMAGE])
+
+    result = await called(body)
+    links = [block["uri"] for block in result["content"] if block["type"] == "resource_link"]
+    assert links == ([] if sent is None else [sent])
+    assert result["content"][-1] == IMAGE
+    assert ("Left out: 1 link." in result["content"][0]["text"]) is (sent is None)
+
+
+def test_no_work_for_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many texts another server embeds, few are redacted, whether these are kept or too large."""
+    read = []
+
+    def counted(text: str, **settings: Any) -> str:
+        read.append(len(text))
+        return text
+
+    monkeypatch.setattr(blocks_module, "redact_text", counted)
+    for letter in ("a", "\N{OLD PERSIAN SIGN A}"):
+        read.clear()
+        many = [{"type": "resource", "resource": {"uri": "log://7", "text": letter * 100_000}}] * 200
+        kept, note = safe_blocks(many)
+        assert 0 < len(kept) <= 8
+        assert f"{200 - len(kept)} resources" in note
+        assert sum(read) <= 9 * MAX_TEXT
+
+
+@pytest.mark.parametrize("raises", [True, False])
+async def test_kept_with_an_idempotency_key(raises: bool) -> None:
+    """A replayed failure has the blocks and the data of the first one, and names what was left out."""
+    guard = ToolErrors()
+    ran = []
+
+    @guard(effect="write", idempotency_key="key")
+    def body(key: str, uri: str):  # type: ignore[no-untyped-def]
+        ran.append(key)
+        link = {**LINK, "uri": "https://app:hunter22@a.example.test/x?token=8f3kq0zm4t"}
+        blocks = [IMAGE, link, {**LINK, "uri": uri}, {**LINK, "uri": "file:///srv/app/x"}, BIG]
+        if raises:
+            raise ToolFailure("NO_ELEMENT", "No element matches.", outcome="unknown", content=blocks)
+        return result_of([SAID, *blocks], FOUND)
+
+    server = new_server()
+    server.tool(name="click")(body)
+    guard.attach(server)
+    arguments = {"key": "k-1234567", "uri": "file:///home/ann/report.pdf"}
+    async with in_memory(server) as call:
+        first, again = [(await call("click", arguments))["result"] for _ in range(2)]
+    assert len(ran) == 1
+    assert [block["type"] for block in first["content"]] == ["text", "image", "resource_link", "resource_link"]
+    assert again["content"][1:] == first["content"][1:]
+    for result in (first, again):
+        lines = result["content"][0]["text"].split("\n")
+        assert sorted(lines[-2].removeprefix("Left out: ").rstrip(".").split(", ")) == ["1 image", "1 link"]
+    if not raises:
+        assert FOUND.items() <= again["structuredContent"].items()
 
 
 async def test_secrets() -> None:

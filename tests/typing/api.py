@@ -159,6 +159,7 @@ configure_redaction(own, pii=True)
 assert_type(quoted({"any": "thing"}, 80), str)
 assert_type(redact(["x"]), object)
 ToolFailure("SEARCH_FAILED", "search failed: {why}", hint="See {why}.", values={"why": ValueError("x")})
+ToolFailure("NO_ELEMENT", "No element matches.", content=[{"type": "image", "data": "aGk=", "mimeType": "image/png"}])
 ToolFailure("NO_FILE", Safe("Nothing at /srv/x."), details={"path": Safe("/srv/x")})
 
 

@@ -11,11 +11,13 @@ from typing import Any, Final, get_type_hints
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import to_json
 
+from iserror.errors.blocks import stored_blocks
 from iserror.errors.failure import Failure
 from iserror.errors.problem import Problem
-from iserror.errors.returned import redacted_meta
+from iserror.errors.returned import redacted_meta, safe_structured
 from iserror.idempotency.scope import plain
 from iserror.redact import Safe
+from iserror.support.jsonrpc import json_size
 from iserror.support.look import look
 from iserror.support.sdk import content_block, dumped_result, is_of_a_host, loaded_result
 
@@ -49,13 +51,16 @@ def of_failure(failure: Failure, problem: Problem) -> dict[str, Any]:
     """Return what is kept of a failure that may have had an effect."""
     upstream = problem.upstream.to_wire() if problem.upstream is not None else None
     meta = look(lambda: json.loads(json.dumps(redacted_meta(problem.meta))), None)
-    return {
+    kept = {
         "failure": failure.to_wire(),
         "mapped": problem.mapped,
         "words": failure.words,
         "meta": meta,
         "upstream": upstream,
+        "structured": look(safe_structured, None, problem.structured),
     }
+    room = MAX_RESULT - json_size(kept)
+    return {**kept, "blocks": look(stored_blocks, [], problem.blocks, room)} if problem.blocks else kept
 
 
 def problem_in(record: Mapping[str, Any]) -> Problem | None:
@@ -77,6 +82,8 @@ def problem_in(record: Mapping[str, Any]) -> Problem | None:
             details={k: Safe(v) if isinstance(v, str) else v for k, v in (envelope.details or {}).items()},
             mapped=record.get("mapped") is True,
             meta=record.get("meta"),
+            blocks=tuple(block for block in look(list, [], record.get("blocks", ())) if isinstance(block, dict)),
+            structured=structured if isinstance(structured := record.get("structured"), dict) else None,
             upstream=Failure.from_wire(record.get("upstream")),
             first_request_id=first,
         )
