@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from iserror.errors.entry import From
     from iserror.errors.errormap import ErrorMap
     from iserror.errors.failure import Failure
+    from iserror.errors.lookalike import looks_like_an_error
     from iserror.errors.ownwords import OwnWords
     from iserror.errors.partial import ItemFailure, PartialResult
     from iserror.errors.toolfailure import ToolFailure
@@ -40,6 +41,7 @@ __all__ = [
     "configure_redaction",
     "current_call",
     "in_call",
+    "looks_like_an_error",
     "quoted",
     "redact_text",
 ]
@@ -62,6 +64,7 @@ _MODULES = {
     "configure_redaction": "redact",
     "current_call": "layers.call",
     "in_call": "layers.call",
+    "looks_like_an_error": "errors.lookalike",
     "quoted": "redact.speech",
     "redact_text": "redact",
 }

@@ -677,7 +677,7 @@ def test_json() -> None:
             "by_tool_and_code",
             "unmapped_count",
         ),
-        *("unmapped", "packs", "loops", "slowest", "left_out"),
+        *("unmapped", "uncoded_count", "uncoded", "packs", "loops", "slowest", "left_out"),
     ]
     assert found["period"] == {"first": "2026-01-02T03:04:05.000Z", "last": "2026-01-02T03:05:06.000Z"}
     assert found["handled"] == {"retried": 1}
@@ -729,7 +729,13 @@ def test_json() -> None:
         "request_id": f"{60:032x}",
     }
     nothing = {"keys": 0, "failures": 0}
-    assert found["left_out"] == {"loops": 0, "by_tool_and_code": nothing, "unmapped": nothing, "calls": nothing}
+    assert found["left_out"] == {
+        "loops": 0,
+        "by_tool_and_code": nothing,
+        "unmapped": nothing,
+        "calls": nothing,
+        "uncoded": nothing,
+    }
 
 
 def test_json_keys_are_documented() -> None:
@@ -907,3 +913,70 @@ def test_in_a_browser(name: str, tmp_path: Path) -> None:
         assert any("\\x1b]0;owned" in label for label in labels)
         assert "&lt;b&gt;tool&lt;/b&gt;" in labels
         assert re.search(r'class="legendtext"[^>]*>&lt;i&gt;code&lt;/i&gt;</text>', body)
+
+
+# --- failures without a code of their own -------------------------------------------------------------------------
+
+
+def refused(message: str, cause: str | None = None, seconds: float = 0, **more: Any) -> dict[str, Any]:
+    """A line of a `ToolError`, which was raised from another exception if `cause` names its class."""
+    chain: list[dict[str, Any]] = [
+        {"type": "mcp.server.fastmcp.exceptions.ToolError", "message": message, "frames": []}
+    ]
+    if cause is not None:
+        chain.append({"type": cause, "message": "x", "relation": "cause", "frames": []})
+    return {**failed(seconds), "code": "TOOL_ERROR", "mapped": False, "exception": chain, **more}
+
+
+def returned(message: str, **more: Any) -> dict[str, Any]:
+    """A line of a success that reads like an error."""
+    line = {**failed(0), "event": "error_returned", "code": "RETURNED_ERROR", "message": message}
+    return {**line, "returned_errors": "log", "partial": False, **more}
+
+
+def test_author_words_by_pattern() -> None:
+    """Failures with equal texts but for names, numbers and paths are one, with what would give them a code."""
+    records = [
+        *(refused(f"Issue PROJ-{n} not found in '/srv/{n}'", tool=f"t{n % 2}") for n in range(3)),
+        *(refused("cannot list: gone", "redis.exceptions.ResponseError") for _ in range(2)),
+        refused("cannot list: gone", "shop.errors.NoShelf"),
+        refused("Something odd"),
+        *(returned(f"Error getting key 'k{n}': timeout") for n in range(4)),
+        {**failed(5), "code": "RETURNED_ERROR", "message": "the pod is not there"},
+    ]
+    summed = summarize(records)
+    assert summed.uncoded_count == 12
+    found = {(each.pattern, each.cause): each for each in summed.uncoded}
+    issue = found["Issue … not found in …", ""]
+    assert (issue.count, issue.tools, issue.code, issue.as_success) == (3, ("t0", "t1"), "TOOL_ERROR", False)
+    assert issue.line == 'raise ToolFailure("...", ..., category="not_found")'
+    assert found["cannot list: gone", "redis.exceptions.ResponseError"].line == "errors.include(iserror.packs.redis)"
+    assert found["cannot list: gone", "shop.errors.NoShelf"].line.startswith('errors.add("shop.errors.NoShelf", code=')
+    assert found["Something odd", ""].line == 'raise ToolFailure("...", ..., category=...)'
+    success = found["Error getting key …: timeout", ""]
+    assert (success.count, success.as_success, success.code) == (4, True, "RETURNED_ERROR")
+    assert success.line == 'ToolErrors(errors, returned_errors="convert")'
+    assert "is_returned_error" in found["the pod is not there", ""].advice
+    said = "\n".join(to_text(summed))
+    assert "Failures in an author's words, without a code of their own: 12" in said
+    assert "4 x returned as a success in pay" in said
+    assert "2 x TOOL_ERROR from redis.exceptions.ResponseError in pay" in said
+
+
+@pytest.mark.parametrize("message", [None, 7, [], "", "x" * 10_000, "'" * 5_000, "/" * 5_000, "1" * 5_000, "\x1b[2J"])
+def test_odd_texts(message: Any) -> None:
+    """Whatever a line holds for a text, it counts, and nothing drives the terminal."""
+    summed = summarize([returned(message), {**refused("x"), "exception": message}])
+    assert summed.uncoded_count == 2
+    assert all(len(each.pattern) < 200 for each in summed.uncoded)
+    assert "\x1b" not in "\n".join(to_text(summed))
+
+
+def test_many_texts() -> None:
+    """The table is bounded, and what it drops is counted."""
+    words = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]
+    texts = (f"{a} {b} {c}" for a in words for b in words for c in words)
+    summed = summarize(refused(said) for said in texts)
+    assert summed.uncoded_count == 1_000
+    assert len(summed.uncoded) <= 600
+    assert summed.forgotten_texts.failures == 1_000 - len(summed.uncoded)

@@ -86,6 +86,8 @@ def _log_failure(
         "context_code": problem.context_code,
         "upstream_request_id": problem.upstream.request_id if problem.upstream is not None else None,
         "first_request_id": problem.first_request_id,
+        # No exception has its text.
+        "message": log_text(problem.message, MAX_SAID) if failure.code == "RETURNED_ERROR" else None,
         **more,
     }
     # What failed, at least, where nothing more can be told of the call.

@@ -52,6 +52,29 @@ class Crash:
 
 
 @dataclass(frozen=True)
+class Uncoded:
+    """Failures told in an author's words alone, and what would give them a code of their own."""
+
+    code: str
+    as_success: bool
+    """Whether clients saw a success that only read like an error."""
+    type: str
+    """The exception's; "" for what a tool returned."""
+    cause: str
+    """The type of what led to it; "" if nothing did."""
+    pattern: str
+    """The text, with `…` for what varies."""
+    count: int
+    first: float | None
+    last: float | None
+    tools: tuple[str, ...]
+    more_tools: bool
+    request_id: str
+    line: str
+    advice: str
+
+
+@dataclass(frozen=True)
 class Loop:
     """Equal calls that failed in the same way again and again. `sessions` is 0 if the log names none."""
 
@@ -108,9 +131,12 @@ class Summary:
     unmapped_count: int
     packs: tuple[tuple[str, int], ...]
     """The packs that know further crashes, and how many."""
+    uncoded: tuple[Uncoded, ...]
+    uncoded_count: int
     loops: tuple[Loop, ...]
     loops_left_out: int
     slowest: tuple[Slow, ...]
     forgotten_rows: Forgotten
     forgotten_types: Forgotten
     forgotten_calls: Forgotten
+    forgotten_texts: Forgotten

@@ -18,7 +18,7 @@ from string import Template
 from typing import Any, Final
 
 from iserror.logs.read.figures import Crash, Loop, Row, Slow, Summary
-from iserror.logs.read.text import clock, left_out, length_of, moment_text, names_of, sessions_of
+from iserror.logs.read.text import clock, left_out, length_of, moment_text, names_of, sessions_of, told_as
 from iserror.logs.record import printable
 
 SHOWN_TOOLS: Final = 40
@@ -206,6 +206,7 @@ def _body(summary: Summary) -> Iterator[str]:
         yield from _charts_of(summary)
     yield from _unmapped(summary)
     yield from _packs(summary)
+    yield from _uncoded(summary)
     yield from _loops(summary.loops)
     yield from _slowest(summary.slowest)
     yield from _rows(summary.rows)
@@ -252,6 +253,22 @@ def _packs(summary: Summary) -> Iterator[str]:
         lines = "\n".join(f"errors.include(iserror.packs.{pack})  # {count:,}" for pack, count in summary.packs)
         yield "<section>\n<h2>Crashes that a pack knows</h2>\n"
         yield f"<p>The model was told INTERNAL_ERROR and nothing else.</p>\n<pre>{lines}</pre>\n</section>\n"
+
+
+def _uncoded(summary: Summary) -> Iterator[str]:
+    if not summary.uncoded:
+        return
+    yield f"<section>\n<h2>In an author's words, without a code of their own: {summary.uncoded_count:,}</h2>\n"
+    yield "<p>The model read the text. A client can't tell these failures apart.</p>\n"
+    for each in summary.uncoded:
+        yield f"<article><h3>{_escaped(each.pattern or '(no text)')} <b>{each.count:,}</b></h3>\n<dl>"
+        yield f"<dt>told as</dt><dd>{_escaped(told_as(each))}</dd><dt>in</dt><dd>{_escaped(names_of(each))}</dd>"
+        yield f"<dt>seen</dt><dd>{_period(each.first, each.last)}</dd>"
+        yield f"<dt>latest</dt><dd><code>{_escaped(each.request_id)}</code></dd></dl>\n"
+        if each.line:
+            yield f"<pre>{_escaped(each.line)}</pre>\n"
+        yield f'<p class="advice">{_escaped(each.advice)}</p>\n</article>\n'
+    yield "</section>\n"
 
 
 def _crash(crash: Crash) -> Iterator[str]:

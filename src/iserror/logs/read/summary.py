@@ -13,14 +13,16 @@ from typing import Final
 
 from iserror.logs.read.counting import KEEP_SESSIONS, Pair, Repeated, Table, TypeCount
 from iserror.logs.read.crashes import crashed, pack_of
-from iserror.logs.read.figures import WIDTHS, Crash, Loop, Row, Slow, Summary
+from iserror.logs.read.figures import WIDTHS, Crash, Loop, Row, Slow, Summary, Uncoded
 from iserror.logs.read.suggestion import suggested_entry
+from iserror.logs.read.uncoded import UNCODED, Key, key_of, remedy_of
 from iserror.logs.read.values import MAX_TEXT, moment, number, text
 from iserror.logs.record import Record
 
 KEEP_ROWS: Final = 500
 KEEP_TYPES: Final = 200
 KEEP_CALLS: Final = 5_000
+KEEP_TEXTS: Final = 300
 KEEP_LOOPS: Final = 100
 KEEP_SLOWEST: Final = 10
 KEEP_TOOLS: Final = 10
@@ -59,6 +61,7 @@ class _Tally:
         self.pairs = Table(Pair, KEEP_ROWS)
         self.types = Table(TypeCount, KEEP_TYPES)
         self.calls = Table(Repeated, KEEP_CALLS)
+        self.texts = Table(TypeCount, KEEP_TEXTS)
         self.slowest: list[tuple[float, int, Slow]] = []
 
     def add(self, record: object) -> None:
@@ -82,6 +85,8 @@ class _Tally:
                 return
             self.counts["failures"] += 1
             self._crash(record, when)
+            if text(record.get("code")) in UNCODED and "first_request_id" not in record:
+                self._uncoded(key_of(record), record, when)
         elif event == "item_failed":
             # A call may have thousands, and did not fail itself: count them apart. A gap in the map still is one.
             self.counts["item_failures"] += 1
@@ -90,6 +95,8 @@ class _Tally:
         elif event == "protocol_error":
             self.counts["protocol_errors"] += 1
         else:
+            if event == "error_returned":
+                self._uncoded(key_of(record, as_success=True), record, when)
             known = event == "tool_cancelled" or event == "error_returned"
             self.counts[str(event) if known else "other"] += 1
             return
@@ -138,12 +145,12 @@ class _Tally:
         crash = self.types.of(kind)
         if crash.see(self.turn, when, record):
             crash.place = place
-        tool = text(record.get("tool"))
-        if tool not in crash.tools:
-            if len(crash.tools) < KEEP_TOOLS:
-                crash.tools.append(tool)
-            else:
-                crash.more_tools = True
+        _note_tool(crash, record)
+
+    def _uncoded(self, key: Key, record: Record, when: float | None) -> None:
+        counted = self.texts.of(key)
+        counted.see(self.turn, when, record)
+        _note_tool(counted, record)
 
     def summary(self) -> Summary:
         while self._span() > SHOWN_BUCKETS and self.level + 1 < len(WIDTHS):
@@ -160,6 +167,7 @@ class _Tally:
             else:
                 unknown.append((kind, crash))
         unmapped = list(_unmapped(unknown, rows))
+        uncoded = list(_uncoded(self.texts.ranked(), rows))
         return Summary(
             records=self.turn,
             failures=self.counts["failures"],
@@ -178,12 +186,15 @@ class _Tally:
             unmapped=tuple(unmapped),
             unmapped_count=sum(crash.count for crash in unmapped) + self.types.failures,
             packs=tuple(packs.most_common()),
+            uncoded=tuple(uncoded),
+            uncoded_count=sum(each.count for each in uncoded) + self.texts.failures,
             loops=tuple(loops[:KEEP_LOOPS]),
             loops_left_out=len(loops[KEEP_LOOPS:]),
             slowest=tuple(slow for _, _, slow in slowest),
             forgotten_rows=self.pairs.forgotten(),
             forgotten_types=self.types.forgotten(),
             forgotten_calls=self.calls.forgotten(),
+            forgotten_texts=self.texts.forgotten(),
         )
 
     def _span(self) -> float:
@@ -191,6 +202,32 @@ class _Tally:
         if self.first is None or self.last is None:
             return 0
         return self.last // WIDTHS[self.level] - self.first // WIDTHS[self.level] + 1
+
+
+def _note_tool(counted: TypeCount, record: Record) -> None:
+    tool = text(record.get("tool"))
+    if tool not in counted.tools:
+        if len(counted.tools) < KEEP_TOOLS:
+            counted.tools.append(tool)
+        else:
+            counted.more_tools = True
+
+
+def _uncoded(ranked: Sequence[tuple[Key, TypeCount]], rows: Iterable[Row]) -> Iterator[Uncoded]:
+    taken = {(row.code, row.category) for row in rows}
+    for key, counted in ranked:
+        line, advice = remedy_of(key, taken)
+        yield Uncoded(
+            *key,
+            count=counted.count,
+            first=counted.first,
+            last=counted.last,
+            tools=tuple(counted.tools),
+            more_tools=counted.more_tools,
+            request_id=counted.request_id,
+            line=line,
+            advice=advice,
+        )
 
 
 def _merged(buckets: dict[int, int], factor: int) -> dict[int, int]:

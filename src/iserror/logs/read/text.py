@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from iserror.logs.read.figures import DAY, EPOCH, HOUR, LAST_MOMENT, MINUTE, Crash, Loop, Summary
+from iserror.logs.read.figures import DAY, EPOCH, HOUR, LAST_MOMENT, MINUTE, Crash, Loop, Summary, Uncoded
 from iserror.logs.record import printable
 
 # --- as JSON --------------------------------------------------------------------------------------------------
@@ -58,6 +58,25 @@ def to_json(summary: Summary) -> dict[str, Any]:
             }
             for crash in summary.unmapped
         ],
+        "uncoded_count": summary.uncoded_count,
+        "uncoded": [
+            {
+                "code": each.code,
+                "as_success": each.as_success,
+                "type": each.type or None,
+                "cause": each.cause or None,
+                "pattern": each.pattern,
+                "count": each.count,
+                "first": _stamp(each.first),
+                "last": _stamp(each.last),
+                "tools": list(each.tools),
+                "more_tools": each.more_tools,
+                "request_id": each.request_id,
+                "line": each.line or None,
+                "advice": each.advice or None,
+            }
+            for each in summary.uncoded
+        ],
         "packs": [{"pack": pack, "count": count} for pack, count in summary.packs],
         "loops": [
             {
@@ -89,6 +108,7 @@ def to_json(summary: Summary) -> dict[str, Any]:
             "by_tool_and_code": vars(summary.forgotten_rows).copy(),
             "unmapped": vars(summary.forgotten_types).copy(),
             "calls": vars(summary.forgotten_calls).copy(),
+            "uncoded": vars(summary.forgotten_texts).copy(),
         },
     }
 
@@ -157,6 +177,8 @@ class _Page:
             yield from self._unmapped()
         if self.summary.packs:
             yield from self._packs()
+        if self.summary.uncoded:
+            yield from self._uncoded()
         if self.summary.loops:
             yield from self._loops()
         if self.summary.slowest:
@@ -206,6 +228,20 @@ class _Page:
             if crash.advice:
                 yield from self._wrapped(crash.advice, "    ")
         yield from self._more(len(self.summary.unmapped) - _TOP, "type")
+
+    def _uncoded(self) -> Iterator[str]:
+        yield ""
+        yield f"Failures in an author's words, without a code of their own: {self.summary.uncoded_count:,}"
+        for each in self.summary.uncoded[:_TOP]:
+            yield self.cut(f"  {each.pattern or '(no text)'}", self.width)
+            yield self.cut(f"    {each.count:,} x {told_as(each)} in {names_of(each)}", self.width)
+            if each.request_id:
+                yield self.cut(f"    iserror trace {each.request_id}", self.width)
+            if each.line:
+                yield f"    {each.line}"
+            if each.advice:
+                yield from self._wrapped(each.advice, "    ")
+        yield from self._more(len(self.summary.uncoded) - _TOP, "text")
 
     def _packs(self) -> Iterator[str]:
         yield ""
@@ -320,6 +356,7 @@ def left_out(summary: Summary) -> Iterator[str]:
     """Yield what the summary leaves out because there was too much of it."""
     for forgotten, what in (
         (summary.forgotten_rows, "pair of tool and code"),
+        (summary.forgotten_texts, "text"),
         (summary.forgotten_types, "exception type"),
         (summary.forgotten_calls, "call"),
     ):
@@ -360,8 +397,15 @@ def length_of(seconds: int) -> str:
     return _count(seconds, "second")
 
 
-def names_of(crash: Crash) -> str:
-    """Return the tools that crashed, the first few by name."""
+def told_as(each: Uncoded) -> str:
+    """Return how a failure without a code of its own was told, and what led to it."""
+    if each.as_success:
+        return "returned as a success"
+    return each.code + (f" from {each.cause}" if each.cause else "")
+
+
+def names_of(crash: Crash | Uncoded) -> str:
+    """Return the tools that failed so, the first few by name."""
     names = [tool or "(none)" for tool in crash.tools[:_SHOWN_TOOLS]]
     more = len(crash.tools) - len(names)
     if more:
