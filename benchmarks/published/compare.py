@@ -100,6 +100,8 @@ async def answers(python: Path, server: dict[str, Any], how: str, values: dict[s
                     found.append({"jsonrpc": {"code": exc.error.code, "message": exc.error.message}})
                 except TimeoutError:
                     found.append({"timeout": LIMIT})
+                except Exception as exc:  # an answer that the client refuses
+                    found.append({"refused": f"{type(exc).__name__}: {str(exc).partition(chr(10))[0]}"})
     return found
 
 
@@ -109,6 +111,8 @@ def text_of(answer: Any, values: dict[str, str]) -> str:
         said = f"JSON-RPC {answer['jsonrpc']['code']}: {answer['jsonrpc']['message']}"
     elif "timeout" in answer:
         said = "no answer"
+    elif "refused" in answer:
+        said = f"(refused by the client) {answer['refused']}"
     else:
         blocks = answer.get("content", [])
         said = "\n".join(block.get("text", f"({block['type']})") for block in blocks)

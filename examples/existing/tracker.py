@@ -10,7 +10,7 @@ from typing import Any
 from iserror import ErrorMap, OwnWords, ToolErrors
 
 
-class NoIssue(Exception):
+class NoIssueError(Exception):
     """The tracker has no such issue."""
 
 
@@ -28,7 +28,7 @@ def add_tools(server: Any, ToolError: type[Exception]) -> None:  # noqa: N803 - 
     def get_issue(key: str) -> str:
         try:
             return _fetch(key)
-        except NoIssue as exc:
+        except NoIssueError as exc:
             raise ToolError(f"Issue {key} not found. Verify the issue key and project access.") from exc
 
     @server.tool()
@@ -51,7 +51,7 @@ def add_tools(server: Any, ToolError: type[Exception]) -> None:  # noqa: N803 - 
 
 def _fetch(key: str) -> str:
     if key not in ISSUES:
-        raise NoIssue(key)
+        raise NoIssueError(key)
     return ISSUES[key]
 
 
@@ -59,7 +59,7 @@ def make_guard() -> ToolErrors:
     """Return the guard. The texts stay; the map adds codes, what a repeat can do, and the next step."""
     errors = ErrorMap()
     errors.add(
-        NoIssue,
+        NoIssueError,
         code="ISSUE_NOT_FOUND",
         category="not_found",
         message="There is no such issue.",

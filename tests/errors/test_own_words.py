@@ -831,3 +831,25 @@ async def test_a_catch_all_does_not_speak_for_it() -> None:
 
     for body in (alone, caused):
         assert (await told(body, errors))[1]["code"] == "TOOL_ERROR"
+
+
+async def test_the_same_words_again() -> None:
+    """A `ToolError` that repeats an exception of the same package isn't foreign; one of C code is."""
+
+    def own(path: str) -> None:
+        try:
+            raise NoIssue(f"Path {path} is outside of the allowed folders.")
+        except NoIssue as exc:
+            raise ToolError(str(exc)) from exc
+
+    def foreign(path: str) -> None:
+        try:
+            open(path)
+        except OSError as exc:
+            raise ToolError(str(exc)) from exc
+
+    path = "/etc/no-such-folder/x"
+    lines, _ = await told(own, ErrorMap(), path=path)
+    assert lines[0] == f"TOOL_ERROR: Path {path} is outside of the allowed folders."
+    lines, _ = await told(foreign, ErrorMap(), path=path)
+    assert lines[0] == "TOOL_ERROR: \"[Errno 2] No such file or directory: '[redacted:path]'\""

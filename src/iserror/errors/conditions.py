@@ -7,16 +7,12 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from opcode import opmap
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Final
+from types import FrameType
 
 from iserror.errors.answers import status_of
-from iserror.support.causes import CAUSE, CONTEXT, TRACEBACK, module_of, text_of
+from iserror.support.causes import CAUSE, CONTEXT, module_of, raise_frame, text_of
 from iserror.support.look import look
-
-_RAISE: Final = opmap["RAISE_VARARGS"]
 
 
 @dataclass(frozen=True)
@@ -70,13 +66,8 @@ def _raised_there(exc: BaseException, places: tuple[Place, ...]) -> bool:
     What a C function, a library or an `assert` raised there has a text that nobody wrote for a model, and so has an
     exception that the statement made of another with the same class and text.
     """
-    last: TracebackType | None = TRACEBACK(exc)
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    if last is None or issubclass(type(exc), AssertionError):
-        return False
-    frame = last.tb_frame
-    if not any(place.holds(frame) for place in places) or frame.f_code.co_code[last.tb_lasti] != _RAISE:
+    frame = None if issubclass(type(exc), AssertionError) else raise_frame(exc)
+    if frame is None or not any(place.holds(frame) for place in places):
         return False
     before = (CAUSE(exc), CONTEXT(exc))
     return not any(b is not None and type(b) is type(exc) and text_of(b) == text_of(exc) for b in before)

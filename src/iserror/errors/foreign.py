@@ -16,8 +16,10 @@ from typing import Final
 from iserror.redact.echo import Echo, here
 from iserror.redact.speech import Filled, Shown, joined, quoted, quoted_value
 from iserror.redact.text import Safe, cut_short
-from iserror.support.causes import ARGS, CAUSE, CONTEXT, text_of
+from iserror.support.causes import ARGS, CAUSE, CONTEXT, MAX_CHAIN, module_of, origin, raise_frame, text_of
+from iserror.support.loading import full_name
 from iserror.support.look import look, shield
+from iserror.support.sdk import package_of
 from iserror.support.words import texts_behind
 
 MIN_WORDS: Final = 12
@@ -64,9 +66,26 @@ def in_quotes(text: str, exc: BaseException) -> str:
     if isinstance(text, Safe) and not isinstance(text, Filled):
         return text
     literals = text.parts if isinstance(text, Filled) else (str.__str__(text),)
-    words = look(texts_behind, None, exc)
+    words = look(lambda: texts_behind(_first_with(exc)), None)
     found = None if words is None else shield(_quoted_parts, None, literals, words, text_of(exc))
     return quoted(text, MAX_WORDS) if found is None else joined(found)
+
+
+def _first_with(exc: BaseException) -> BaseException:
+    """Return the exception in which an author first said the words of this one, which repeats them and no more.
+
+    That is `raise ToolError(str(exc)) from exc` of an exception that the same package defines and raises.
+    """
+    for _ in range(MAX_CHAIN):
+        came_from, frame = origin(exc)[0], raise_frame(exc)
+        wrote = None if came_from is None else raise_frame(came_from)
+        if came_from is None or frame is None or wrote is None or text_of(came_from) != text_of(exc):
+            break
+        homes = {package_of(name) for name in (module_of(frame), module_of(wrote), full_name(type(came_from)))}
+        if len(homes) > 1:
+            break
+        exc = came_from
+    return exc
 
 
 def beside(text: str, exc: BaseException) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
-from types import FrameType
+from opcode import opmap
+from types import FrameType, TracebackType
 from typing import Any, Final
 
 from iserror.support.look import look
@@ -92,6 +93,19 @@ def innermost(exc: BaseException) -> FrameType | None:
     for frame in frames(exc):
         last = frame
     return last
+
+
+_RAISE: Final = opmap["RAISE_VARARGS"]
+
+
+def raise_frame(exc: BaseException) -> FrameType | None:
+    """Return the frame whose `raise` statement wrote an exception; None if it came from C code, or wasn't raised."""
+    last: TracebackType | None = TRACEBACK(exc)
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None or last.tb_frame.f_code.co_code[last.tb_lasti] != _RAISE:
+        return None
+    return last.tb_frame
 
 
 def raised_in(exc: BaseException) -> str:
