@@ -834,7 +834,7 @@ async def test_a_catch_all_does_not_speak_for_it() -> None:
 
 
 async def test_the_same_words_again() -> None:
-    """A `ToolError` that repeats an exception of the same package isn't foreign; one of C code is."""
+    """In a `ToolError` that repeats an exception of the same package, the caller's path stays; not in one of C code."""
 
     def own(path: str) -> None:
         try:
@@ -850,6 +850,6 @@ async def test_the_same_words_again() -> None:
 
     path = "/etc/no-such-folder/x"
     lines, _ = await told(own, ErrorMap(), path=path)
-    assert lines[0] == f"TOOL_ERROR: Path {path} is outside of the allowed folders."
+    assert lines[0] == f'TOOL_ERROR: "Path {path} is outside of the allowed folders."'
     lines, _ = await told(foreign, ErrorMap(), path=path)
     assert lines[0] == "TOOL_ERROR: \"[Errno 2] No such file or directory: '[redacted:path]'\""

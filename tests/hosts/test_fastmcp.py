@@ -432,8 +432,8 @@ def records() -> Iterator[Records]:
     logger.removeHandler(handler)
 
 
-async def test_what_the_host_logs(records: Records, lines: Lines, capfd: pytest.CaptureFixture[str]) -> None:
-    """Of what the guard answers, only a crash is in a record of the host's, once, and no traceback is on stderr."""
+async def test_what_the_host_logs(records: Records, lines: Lines) -> None:
+    """Of what the guard answers, only a crash is in a record of the host's, once."""
 
     def refusing():  # type: ignore[no-untyped-def]
         raise ToolError("order 7 is closed")
@@ -450,4 +450,3 @@ async def test_what_the_host_logs(records: Records, lines: Lines, capfd: pytest.
     assert codes == [line["code"] for line in lines.read()]
     (text,) = (text for text in records.texts if not text.startswith("DEBUG"))
     assert text.startswith("ERROR Error calling tool 'crashing'Traceback")
-    assert "Traceback" not in capfd.readouterr().err

@@ -124,7 +124,8 @@ def faults_of(
     yield InjectedFault("protocol error", str(PROTOCOL_CODE), "protocol", exception=made)
     yield InjectedFault("cancelled by the client", "", "none")
     if output is not None:
-        values = [value for value in (plants.clean, 77, True, None) if _breaks(output, value)]
+        # No text: one in the place of a typed value is taken for the words of an error.
+        values = [value for value in (77, True, None, [77], {"seventy": 7}) if _breaks(output, value)]
         if values:
             yield InjectedFault("return value that breaks the output schema", "INVALID_OUTPUT", value=values[0])
         else:

@@ -14,9 +14,9 @@ from functools import cache
 from typing import Final
 
 from iserror.redact.echo import Echo, here
-from iserror.redact.speech import Filled, Shown, joined, quoted, quoted_value
+from iserror.redact.speech import Filled, Shown, joined, quoted, quoted_to_caller, quoted_value
 from iserror.redact.text import Safe, cut_short
-from iserror.support.causes import ARGS, CAUSE, CONTEXT, MAX_CHAIN, module_of, origin, raise_frame, text_of
+from iserror.support.causes import ARGS, CAUSE, CONTEXT, module_of, origin, raise_frame, text_of
 from iserror.support.loading import full_name
 from iserror.support.look import look, shield
 from iserror.support.sdk import package_of
@@ -66,26 +66,24 @@ def in_quotes(text: str, exc: BaseException) -> str:
     if isinstance(text, Safe) and not isinstance(text, Filled):
         return text
     literals = text.parts if isinstance(text, Filled) else (str.__str__(text),)
-    words = look(lambda: texts_behind(_first_with(exc)), None)
+    if text_of(exc) == text and look(_repeats_own_words, False, exc):
+        return quoted_to_caller(text, MAX_WORDS)
+    words = look(texts_behind, None, exc)
     found = None if words is None else shield(_quoted_parts, None, literals, words, text_of(exc))
     return quoted(text, MAX_WORDS) if found is None else joined(found)
 
 
-def _first_with(exc: BaseException) -> BaseException:
-    """Return the exception in which an author first said the words of this one, which repeats them and no more.
+def _repeats_own_words(exc: BaseException) -> bool:
+    """Return True for an exception that says what the one behind it says, of the same package's own class and raising.
 
-    That is `raise ToolError(str(exc)) from exc` of an exception that the same package defines and raises.
+    That is `raise ToolError(str(exc)) from exc`. It stays a quotation: who made the words up, nothing tells. But what
+    the caller sent is no secret in them.
     """
-    for _ in range(MAX_CHAIN):
-        came_from, frame = origin(exc)[0], raise_frame(exc)
-        wrote = None if came_from is None else raise_frame(came_from)
-        if came_from is None or frame is None or wrote is None or text_of(came_from) != text_of(exc):
-            break
-        homes = {package_of(name) for name in (module_of(frame), module_of(wrote), full_name(type(came_from)))}
-        if len(homes) > 1:
-            break
-        exc = came_from
-    return exc
+    came_from, frame = origin(exc)[0], raise_frame(exc)
+    wrote = None if came_from is None else raise_frame(came_from)
+    if came_from is None or frame is None or wrote is None or text_of(came_from) != text_of(exc):
+        return False
+    return len({package_of(name) for name in (module_of(frame), module_of(wrote), full_name(type(came_from)))}) == 1
 
 
 def beside(text: str, exc: BaseException) -> str:

@@ -125,6 +125,16 @@ def quoted_value(text: object, limit: int = MAX_VALUE) -> str:
     return _quoted(value, limit, echo if echo and look(echo.is_whole, False, value) else None)
 
 
+def quoted_to_caller(text: str, limit: int = MAX_VALUE) -> str:
+    """Return a text like `quoted`; paths, SQL and hosts in it that the caller sent aren't redacted.
+
+    Args:
+        text: The text.
+        limit: As for `quoted`.
+    """
+    return _quoted(text, limit, here.find())
+
+
 def quoted_later(text: object, limit: int = MAX_VALUE) -> str:
     """Return a value like `quoted`. `Shown.now` may show it otherwise.
 
