@@ -5,7 +5,7 @@ NOX = .venv/bin/nox
 # How many sessions of `make test` run at a time. Each has two workers, which wait for servers half of their time.
 JOBS ?= 2
 
-.PHONY: demo test cells slow lint conformance coverage bench clean
+.PHONY: demo test cells slow lint conformance published coverage bench clean
 
 demo: $(NOX)
 	@$(NOX) --no-error-on-missing-interpreters -s demo
@@ -33,6 +33,10 @@ lint: $(NOX)
 # `make test` has it too.
 conformance: $(NOX)
 	$(NOX) -s interop -- tests/interop/test_conformance.py
+
+# Published servers, bare and guarded, side by side: installs a dozen of them, and isn't part of `make test`.
+published: $(NOX)
+	$(NOX) -s published
 
 coverage: $(NOX)
 	@rm -f .coverage .coverage.*

@@ -203,3 +203,19 @@ def demo(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Measure; arguments go to benchmarks/run.py."""
     session.run("python", "benchmarks/run.py", *session.posargs)
+
+
+@nox.session(python=FOUND[NEWEST])
+def published(session: nox.Session) -> None:
+    """Compare published servers bare and with a guard attached; the answers go to a page beside the environments."""
+    session.install("mcp>=2.3.0,<3")
+    servers = session.run("python", "benchmarks/published/compare.py", "--list", silent=True)
+    folder = Path(session.virtualenv.location, "servers").absolute()
+    for pinned in str(servers).split():
+        name = pinned.partition("==")[0]
+        if not (folder / name).exists():
+            session.run("uv", "venv", "--quiet", "--python", FOUND[NEWEST], str(folder / name), external=True)
+        python = str(folder / name / "bin" / "python")
+        session.run("uv", "pip", "install", "--quiet", "--python", python, pinned, "-e", ".", external=True)
+    page = str(folder / "answers.md")
+    session.run("python", "benchmarks/published/compare.py", str(folder), "--page", page, *session.posargs)

@@ -39,6 +39,8 @@ class ToolErrors(Settings):
             (default), `"convert"` it to `RETURNED_ERROR`, or nothing (`"off"`).
         is_returned_error: The predicate behind `returned_errors`, a function of the value. It returns whether the value
             is an error, or a `ToolFailure` that says what it means: code, message, hint, category and outcome.
+        output_check: Whether results are checked against the output schema on every host (`"always"`, the default), or
+            only where the bare host does it (`"host"`): fastmcp doesn't.
         structured: When `structuredContent` holds the envelope: `"auto"` (default: only if the tool has no output
             schema, since clients validate it), `"always"`, `"never"`.
         tool_failure_meta: Whether to write the draft `io.modelcontextprotocol/toolFailure` too (pull requests 3312 and

@@ -105,6 +105,17 @@ ERRORS: dict[str, list[Any]] = {
         str({"success": False, "error": "the key is missing"}),
         json.dumps({"success": False, "message": _WHAT[5], "items": []}, indent=4),
     ],
+    "other servers' forms": [
+        {"errors": [{"message": "no such field", "path": ["a"]}], "data": None},
+        "Git command failed: no such branch",
+        "Tool execution failed: no such file",
+        "Invalid arguments: limit must be positive",
+        "fatal: not a git repository",
+        'Error from server (NotFound): pods "web" not found',
+        "Not able to open the file",
+        "Access denied: the folder is not allowed",
+        "Access denied",
+    ],
     "text blocks": [
         [{"type": "text", "text": f"Error: {_WHAT[0]}"}],
         [{"type": "text", "text": json.dumps({"error": _WHAT[1]})}],
@@ -137,6 +148,8 @@ ERRORS: dict[str, list[Any]] = {
         "Unexpected error: {}",
         "Internal error: {}",
         "Internal server error: {}",
+        "Unexpected error in list_indices: {}",
+        "Error in 'get_page': {}",
         "Fatal error: {}",
     ),
     "a kind of error": _texts(
@@ -214,7 +227,6 @@ ERRORS: dict[str, list[Any]] = {
 }
 # What no rule finds without taking harmless texts, too.
 HARD: list[Any] = [
-    "Invalid argument: limit must be below 100",
     "Document report.docx does not exist",
     "Helm is not available on this system",
     "The sheet is locked by another user",
@@ -323,6 +335,15 @@ True
 null
 Connection established, error log is empty.
 Server is up. Last error: none.
+Failed to build: 0 of 12 projects
+Validation error: what it means and how to fix it
+Failed to load resource: how to fix this message
+Error: undefined is not a function - how to fix it
+Type error: see chapter 4 of the book
+ValueError: a subclass of Exception that is raised for a value
+Permission denied errors are common on shared disks.
+Access denied (1997), a film
+Cannot find what you look for? Try the search page.
 Healthy (0 failed probes)""".splitlines()
 
 _LONG = [

@@ -853,3 +853,16 @@ async def test_the_same_words_again() -> None:
     assert lines[0] == f'TOOL_ERROR: "Path {path} is outside of the allowed folders."'
     lines, _ = await told(foreign, ErrorMap(), path=path)
     assert lines[0] == "TOOL_ERROR: \"[Errno 2] No such file or directory: '[redacted:path]'\""
+
+
+async def test_own_words_of_own_words() -> None:
+    """Words of an exception for which the same entry holds aren't foreign; the caller's path in them stays, too."""
+
+    def body(path: str) -> None:
+        try:
+            raise ValueError(f"Path does not exist: {path}")
+        except ValueError as exc:
+            raise ValueError(f"Error: {exc}") from exc
+
+    lines, _ = await told(body, own(), path="/home/ann/no/such/folder")
+    assert lines[0] == "INVALID_REQUEST: Error: Path does not exist: /home/ann/no/such/folder"

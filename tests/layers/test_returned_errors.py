@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from iserror import ToolErrors, ToolFailure
 from tests.conftest import Lines
-from tests.helpers.hosts import failure_of, in_memory, new_server
+from tests.helpers.hosts import HOST, failure_of, in_memory, new_server
 
 pytestmark = [pytest.mark.host, pytest.mark.anyio]
 
@@ -217,3 +217,32 @@ async def test_another_shape(lines: Lines) -> None:
     assert line["code"] == "INVALID_OUTPUT"
     assert line["fields"] == ["rows[0]"]
     assert line["rules"] == ["rows[0]: must be an integer"]
+
+
+def a_word_too_long() -> Literal["up", "down"]:
+    return "half way up"  # type: ignore[return-value]
+
+
+async def test_a_value_is_no_error_text(lines: Lines) -> None:
+    """Where the schema takes a text, one that doesn't fit is a value, and no client sees it."""
+    result = await called(a_word_too_long)
+    assert failure_of({"result": result})["code"] == "INVALID_OUTPUT"
+    assert "half way" not in text_of(result)
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+@pytest.mark.skipif(HOST not in ("fastmcp4",), reason="the other hosts, or their clients, check results themselves")
+async def test_the_hosts_own_check() -> None:
+    """With `output_check="host"` a result that the host lets through stays a success."""
+    server = new_server()
+    server.tool(name="tool")(of_another_shape)
+    ToolErrors(output_check="host").attach(server)
+    async with in_memory(server) as call:
+        try:
+            answer = await call("tool")
+        except Exception as exc:
+            assert "schema" in str(exc).casefold() or "structured" in str(exc).casefold()  # noqa: PT017 - the client's
+        else:
+            assert answer["result"]["isError"] is False
+    with pytest.raises(ValueError, match="output_check 'never' is not valid"):
+        ToolErrors(output_check="never")  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -112,15 +112,16 @@ class Entry:
         found = "" if self.category_from is None else self.category_from.of(exc).lower()
         return cast("Category", found) if found in CATEGORIES else self.category
 
-    def message_of(self, exc: BaseException, missing: list[Path]) -> str:
+    def message_of(self, exc: BaseException, missing: list[Path], own: Collection[int] = ()) -> str:
         """Return the message for an exception, values and foreign words in quotes.
 
         Args:
             exc: The exception.
             missing: Gets the attribute paths without a value.
+            own: Ids of exceptions behind it for which this entry holds, too.
         """
-        if isinstance(self.message, OwnWords) and self.instead_of is not None:
-            return self.message.foreign(exc)
+        if isinstance(self.message, OwnWords):
+            return self.message.render(exc, own) if self.instead_of is None else self.message.foreign(exc)
         return self.message.render(exc, self.safe, missing)
 
     def hint_of(self, exc: BaseException, missing: list[Path]) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from typing import Final
 
@@ -53,7 +53,7 @@ _MAX_LINES: Final = 2_000
 """The most lines of a text that are looked for as a whole: half of them at its end."""
 
 
-def in_quotes(text: str, exc: BaseException) -> str:
+def in_quotes(text: str, exc: BaseException, own: Collection[int] = ()) -> str:
     """Quote the words of other exceptions in a text (`ToolError(f"search failed: {exc}")`).
 
     The author passed them on, but did not write them: an order inside them must not sound like the server's. Every
@@ -62,13 +62,14 @@ def in_quotes(text: str, exc: BaseException) -> str:
     Args:
         text: The author's text; a `Safe` stays as it is.
         exc: The exception that carries it.
+        own: Ids of exceptions behind it whose words the author declared to be the server's.
     """
     if isinstance(text, Safe) and not isinstance(text, Filled):
         return text
     literals = text.parts if isinstance(text, Filled) else (str.__str__(text),)
     if text_of(exc) == text and look(_repeats_own_words, False, exc):
         return quoted_to_caller(text, MAX_WORDS)
-    words = look(texts_behind, None, exc)
+    words = look(texts_behind, None, exc, own)
     found = None if words is None else shield(_quoted_parts, None, literals, words, text_of(exc))
     return quoted(text, MAX_WORDS) if found is None else joined(found)
 

@@ -158,6 +158,8 @@ def _structure(fields: Mapping[Any, Any]) -> Reading | None:
         answers = (value for key, value in fields.items() if key not in _BESIDE)
         return Reading(said, any(value and isinstance(value, (list, dict, tuple)) for value in answers))
     error = next(fields[name] for name in _ERRORS if fields.get(name))
+    if isinstance(error, list) and "data" in fields and fields["data"] is None:  # GraphQL
+        error = next((item for item in error[:MAX_ERRORS] if isinstance(item, Mapping)), error)
     told = _said(error) if isinstance(error, Mapping) else error
     if not isinstance(told, str) or _NO_ERROR.fullmatch(told) or (len(told.split()) < 2 and told is error):
         return None
@@ -227,7 +229,9 @@ def _blocks(blocks: Any) -> Reading | None:
 # --- texts -------------------------------------------------------------------------------------------------------
 
 _JSON_STARTS: Final = ("{", "[")
-_GATE: Final = re.compile(r"error|fail|can(?:not|'t|’t|\snot)|could|unable|exception|traceback|denied", re.IGNORECASE)
+_GATE: Final = re.compile(
+    r"error|fail|can(?:not|'t|’t|\snot)|could|unable|exception|traceback|denied|invalid|fatal|not\sable", re.IGNORECASE
+)
 
 
 def _text(text: str) -> Reading | None:
@@ -310,18 +314,22 @@ _STARTS: Final = re.compile(
       (?:
         \s*(?:\([\w\s.-]{{1,40}}\)|\[[\w\s.-]{{1,40}}\]|\#?\d{{1,6}}|code\s+[\w-]{{1,20}})?
         \**\s*[:\u2013\u2014]\s*(?P<said>\S)
+        |\s+from\s+server\s*\([^)\n]{{1,60}}\)\s*:\s*\S
         |\s+-\s+{_WORD}
+        |\s+(?:in|from|with)\s+[^\s:]*[_.('"`/\d][^\s:]*\s*:\s*\S
         |\s+(?:has\s+)?(?:occurred|happened|while|during|when|invoking|trying)\b
         |\s+(?!(?:{_TOPICS})\b)[a-z]{{2,20}}ing\s+['"`\w/(<{{\[]
         |\s+(?:{_TOPICS})\s+(?!(?:{_ABOUT})\b)[^:\n]{{2,80}}:\s
       )
-      |(?:[\w.]{{1,80}}\.)?(?-i:[A-Z]\w{{0,60}}(?:Error|Exception))\b(?:\s*\([^)\n]{{0,80}}\))?\s*:\s*\S
+      |(?:[\w.]{{1,80}}\.)?(?-i:[A-Z]\w{{0,60}}(?:Error|Exception))\b(?:\s*\([^)\n]{{0,80}}\))?\s*:\s*(?P<told>\S)
       |(?:\w{{1,30}}\s){{0,3}}?failed\s+to\s+(?-i:{_DO})\b
-      |(?:we\s+|i\s+)?(?:cannot|can\s?not|can['’]?t|could\s?not|couldn['’]?t|(?:was\s+|am\s+|is\s+)?unable\s+to)
+      |(?:we\s+|i\s+)?(?:cannot|can\s?not|can['’]?t|could\s?not|couldn['’]?t|(?:was\s+|am\s+|is\s+)?(?:unable|not\s+able)\s+to)
         \s+(?-i:{_DO})\b
-      |(?:{_SUBJECTS})\s+(?:has\s+)?failed(?:\s*:\s*(?P<why>\S)|\s+(?:with|due|because)\b)
+      |(?:\w{{1,20}}\s){{0,2}}?(?:{_SUBJECTS})\s+(?:has\s+)?failed(?:\s*:\s*(?P<why>\S)|\s+(?:with|due|because)\b)
       |failed\s*:\s*(?={_WORD})
-      |(?:access|permission)\s+(?:is\s+|was\s+)?denied\b
+      |(?:access|permission)\s+(?:is\s+|was\s+)?denied(?=\s*(?:[:.!\u2013\u2014-]|\Z|(?:to|for|when|while)\b))
+      |invalid\s+(?:arguments?|inputs?|parameters?|requests?|path|url|query)\s*:\s*\S
+      |fatal\s*:\s*(?={_WORD})
       |traceback\s+\(most\s+recent\s+call\s+last\)
     )
     """,
@@ -333,6 +341,13 @@ _LEVELS: Final = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _HEADING: Final = re.compile(r"\s*(?:#{1,6}\s[^\n]{1,200}|\*\*[^\n*]{1,200}\*\*:?|[^\n]{1,80}\n[=-]{3,})\s*\n\s*\n?")
+_ABOUT_IT: Final = re.compile(
+    r"\bhow\s+to\s+(?:fix|solve|handle|avoid)\b|\bwhat\s+(?:it|this)\s+means\b|\bsee\s+(?:chapter|page|section)\b"
+    r"|\b0\s+of\s+\d|\A[^.!\n]{0,200}\?|:\s*an?\s+\w+\s+of\b",
+    re.IGNORECASE,
+)
+"""What a text says that explains an error, counts none or asks."""
+
 _NOTHING: Final = re.compile(r"(?:none|null|nil|n/?a|false|nothing)\W*\Z", re.IGNORECASE)
 _PROSE: Final = re.compile(
     r"\b(?:is|are|was)\s+(?:an?|the|one\s+of)\b[^.]{0,200}\b(?:that|which|code|kind|message|status)\b", re.IGNORECASE
@@ -354,7 +369,9 @@ def _begins(text: str) -> bool:
     found = _STARTS.match(text, start.end() if start is not None else 0)
     if found is None:
         return False
-    for group in ("said", "why"):
+    if _ABOUT_IT.search(text):
+        return False
+    for group in ("said", "why", "told"):
         if found.group(group) is not None:
             rest = text[found.start(group) :].partition("\n")[0].strip("* \t")
             # "Error: 0.1 %" and "Errors: none" are figures, and what tells what an error is explains it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -26,9 +27,14 @@ class OwnWords:
     paths: AbstractSet[Path] = frozenset()
     """The attributes that it reads, as of a template: none."""
 
-    def render(self, exc: BaseException, safe: object = None, missing: object = None) -> str:
-        """Return the exception's text, with foreign stretches in quotes."""
-        return in_quotes(_text(exc), exc) or "The tool refused the call."
+    def render(self, exc: BaseException, own: Collection[int] = ()) -> str:
+        """Return the exception's text, with foreign stretches in quotes.
+
+        Args:
+            exc: The exception.
+            own: Ids of exceptions behind it for which the same entry holds: their words aren't foreign.
+        """
+        return in_quotes(_text(exc), exc, own) or "The tool refused the call."
 
     def foreign(self, exc: BaseException) -> str:
         """Return the exception's text as a library's: quoted as a whole."""

@@ -245,7 +245,7 @@ def _of_entry(entry: Entry, exc: BaseException, maps: Sequence[ErrorMap]) -> Pro
             outcome, basis = packed.claim, "pack"
     return Problem(
         entry.code_of(exc),
-        entry.message_of(exc, missing),
+        entry.message_of(exc, missing, _own_links(entry, exc, maps)),
         entry.category_of(exc),
         hint=entry.hint_of(exc, missing),
         can_help=entry.retryable,
@@ -259,6 +259,17 @@ def _of_entry(entry: Entry, exc: BaseException, maps: Sequence[ErrorMap]) -> Pro
         unsure=unsure,
         missing=missing if missing and not entry.packed else (),
     )
+
+
+def _own_links(entry: Entry, exc: BaseException, maps: Sequence[ErrorMap]) -> frozenset[int]:
+    """Return the ids of the exceptions behind one for which the same entry holds.
+
+    Where the entry lets an exception's own words through, the author declared theirs to be the server's, too.
+    """
+    if not isinstance(entry.message, OwnWords) or entry.instead_of is not None:
+        return frozenset()
+    links = (link for link, _ in _chain(exc) if link is not exc)
+    return frozenset(id(link) for link in links if _find(link, maps) is entry)
 
 
 def _of_another_server(exc: BaseException, maps: Sequence[ErrorMap]) -> Problem | ProtocolProblem:

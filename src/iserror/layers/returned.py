@@ -20,7 +20,8 @@ from iserror.layers.report import log_surrogates, report_item
 from iserror.logs.sink import tell_once
 from iserror.support.causes import Group
 from iserror.support.look import look, shield
-from iserror.support.sdk import either, is_result_type
+from iserror.support.schema import takes_text
+from iserror.support.sdk import either, is_result_type, texts_in
 from iserror.support.values import Path, can_be_sent, exception_in, exchanged, is_clean, parts_of
 
 MAX_LINES: Final = 1_000
@@ -110,9 +111,11 @@ def unfit(call: Call, exc: BaseException, result: Any = None) -> Problem:
     found = look(reading, None, call, value)
     if found is not None:
         return replace(found[0], exception=exc)
-    if isinstance(value, str) and " " in value.strip() and len(value) < MAX_TEXT and not value.lstrip().startswith("{"):
+    said = value if isinstance(value, str) else "\n".join(look(texts_in, [], value))
+    wants_none = not shield(takes_text, True, call.progress.output_schema)
+    if wants_none and " " in said.strip() and len(said) < MAX_TEXT and not said.lstrip().startswith("{"):
         # The schema asks for something else than a text: what the author wrote instead says why.
-        return replace(_returned(value), exception=exc)
+        return replace(_returned(said), exception=exc)
     reasons = shield(output_reasons, [], exc, call.progress.output_schema)
     rules = [f"{name}: {rule}" if name else rule for name, rule in reasons]
     return replace(invalid_output(exc), fields=[name for name, _ in reasons if name], rules=rules)

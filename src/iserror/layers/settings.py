@@ -26,6 +26,7 @@ _CHOICES: Final = {
     "unknown_tool": frozenset({"protocol", "result"}),
     "invalid_arguments": frozenset({"auto", "result", "protocol"}),
     "returned_errors": RETURNED_ERRORS,
+    "output_check": frozenset({"always", "host"}),
     "structured": frozenset({"auto", "always", "never"}),
     "forward": frozenset({"crashes", "all", "none"}),
 }
@@ -44,6 +45,7 @@ class Settings:
         invalid_arguments: Literal["auto", "result", "protocol"] = "auto",
         returned_errors: ReturnedErrors = "log",
         is_returned_error: Callable[[Any], object] | None = None,
+        output_check: Literal["always", "host"] = "always",
         structured: Literal["auto", "always", "never"] = "auto",
         tool_failure_meta: bool = False,
         log_arguments: bool = False,
@@ -59,6 +61,7 @@ class Settings:
         check_choice("unknown_tool", unknown_tool, _CHOICES["unknown_tool"])
         check_choice("invalid_arguments", invalid_arguments, _CHOICES["invalid_arguments"])
         check_choice("returned_errors", returned_errors, _CHOICES["returned_errors"])
+        check_choice("output_check", output_check, _CHOICES["output_check"])
         check_choice("structured", structured, _CHOICES["structured"])
         check_choice("forward", forward, _CHOICES["forward"])
         check_flag("tool_failure_meta", tool_failure_meta)
@@ -70,6 +73,7 @@ class Settings:
         self.invalid_arguments = invalid_arguments
         self.returned_errors = returned_errors
         self.is_returned_error = is_returned_error or looks_like_an_error
+        self.output_check = output_check
         self.structured = structured
         self.tool_failure_meta = tool_failure_meta
         self.log_arguments = log_arguments

@@ -130,7 +130,7 @@ def _problem_in(call: Call, layer: Layer, result: Any) -> Problem | None:
     if problem is not None:
         # A proxy does no more than to ask the other server; a class of the user's may.
         return problem if is_proxied(layer.tool) else problem.unproven()
-    bad = layer.host.check_output(layer.tool, result)
+    bad = layer.host.check_output(layer.tool, result) if call.settings.output_check == "always" else None
     return unfit(call, bad, result) if bad is not None else None
 
 

@@ -53,6 +53,43 @@ def violations(schema: Any, value: Any) -> Iterator[Any]:
     yield from _validator(schema).iter_errors(value)
 
 
+def takes_text(schema: Any) -> bool:
+    """Return True if an output schema may allow a text where a tool returns its value.
+
+    Args:
+        schema: The tool's output schema. Hosts put a value that isn't an object under `result`.
+    """
+    if not isinstance(schema, dict):
+        return True
+    properties = schema.get("properties")
+    if isinstance(properties, dict) and properties.keys() == {"result"}:
+        return _takes_text(properties["result"], schema, 0)
+    return _takes_text(schema, schema, 0)
+
+
+def _takes_text(schema: Any, whole: dict[str, Any], depth: int) -> bool:
+    if not isinstance(schema, dict) or depth > MAX_OPENED:
+        return True
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        definitions = whole.get("$defs")
+        found = definitions.get(reference.rpartition("/")[2]) if isinstance(definitions, dict) else None
+        return _takes_text(found, whole, depth + 1)
+    for key in ("enum", "const"):
+        if key in schema:
+            values = schema[key] if key == "enum" else [schema[key]]
+            return any(isinstance(value, str) for value in values)
+    options = [option for key in ("anyOf", "oneOf", "allOf") for option in schema.get(key) or ()]
+    if options:
+        return any(_takes_text(option, whole, depth + 1) for option in options)
+    kind = schema.get("type")
+    return kind is None or kind == "string" or (isinstance(kind, list) and "string" in kind)
+
+
+MAX_OPENED: Final = 8
+"""How deep references and alternatives of a schema are followed."""
+
+
 def describe_error(error: Any) -> str:
     """Return where a value breaks which rule, for the log. jsonschema's own message quotes the value."""
     where = ".".join(str(part) for part in error.absolute_path) or "the result"

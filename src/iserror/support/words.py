@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
@@ -64,7 +64,7 @@ _NOT_LOOKED_INTO: Final = (
 )
 
 
-def texts_behind(exc: BaseException) -> list[str]:
+def texts_behind(exc: BaseException, own: Collection[int] = ()) -> list[str]:
     """Return the texts in the exceptions behind this one: causes, contexts (suppressed ones too), leaves of groups.
 
     Their words, arguments, notes, attributes, slots and properties count, and what containers and objects inside these
@@ -73,8 +73,9 @@ def texts_behind(exc: BaseException) -> list[str]:
 
     Args:
         exc: The exception; its own values don't count.
+        own: Ids of exceptions behind it whose values don't count either.
     """
-    return _Walk().texts(exc)
+    return _Walk().texts(exc, own)
 
 
 class _Walk:
@@ -88,7 +89,7 @@ class _Walk:
         self.left = MAX_READ
         self.calls = MAX_CALLS
 
-    def texts(self, exc: BaseException) -> list[str]:
+    def texts(self, exc: BaseException, own: Collection[int]) -> list[str]:
         links, self.seen = deque((CAUSE(exc), CONTEXT(exc))), {id(exc)}
         count = 0
         while links and count < MAX_CHAIN:
@@ -97,7 +98,10 @@ class _Walk:
                 continue
             count += 1
             links += (CAUSE(link), CONTEXT(link), *(members(link)[:MAX_CHAIN] if isinstance(link, Group) else ()))
-            self._exception(link, 0, 0)
+            if id(link) in own:
+                self.seen.add(id(link))
+            else:
+                self._exception(link, 0, 0)
         for _ in range(MAX_VALUES):
             if not self.waiting or self.left <= 0:
                 break
