@@ -2,8 +2,8 @@
 
 `nox -s published` builds an environment for each server of `servers.toml` and runs this in them. The page that it
 writes has each call that can't succeed with its answers. `verdicts.toml` says of each what a reader found: `better`,
-`alike` or `worse`. A call without a verdict, one that is worse with the few entries that a maintainer would write, and a
-success that changed make the run fail.
+`alike` or `worse`. A call without a verdict, one that is worse with the few entries that a maintainer would write, and
+a success that changed make the run fail.
 """
 
 from __future__ import annotations

@@ -68,15 +68,35 @@ def close(column: str) -> str:
     return {"done": "closed"}[column]
 
 
+def open_sheet(path: str) -> str:
+    raise ToolError(f"Path '{path}' must point to an Excel file, not below /srv/data/cache.")
+
+
+def hash_fields(name: str) -> str:
+    return f"Error getting all fields from hash '{name}': Connection refused"
+
+
+def list_columns(table: str) -> str:
+    return json.dumps({"success": False, "table": table, "error": f"Table not found: {table}"})
+
+
+def count_keys() -> int:
+    return "Error counting keys: Connection refused"  # type: ignore[return-value]
+
+
+def search(text: str) -> str:
+    return "No results found"
+
+
 @dataclass(frozen=True)
 class Row:
     """One kind of failure."""
 
     body: Callable[..., Any]
     arguments: dict[str, Any]
-    how: Literal["refused", "crashed"]
+    how: Literal["refused", "crashed", "returned", "unfit"]
     text: str
-    """The exception's text."""
+    """The exception's text, or the returned one."""
     after: str
     """The text with a guard and packs, without the request id."""
     mapped: str | None = None
@@ -89,6 +109,10 @@ class Row:
     @property
     def before(self) -> str:
         """The text on the bare host."""
+        if self.how == "returned":
+            return self.text
+        if self.how == "unfit":
+            return "what a validator says, with the value"
         if self.how == "refused":
             return self.text if IS_FASTMCP else f"Error executing tool {self.name}: {self.text}"
         if IS_FASTMCP:
@@ -132,6 +156,40 @@ ROWS = [
     ),
     # A decoding error in the tool's own code is no upstream's, and nobody wrote its text for a model.
     Row(run, {"arguments": "x"}, "crashed", BAD_JSON, f"{CRASHED}\n[run failed; stop and tell the user; id]"),
+    # The caller named the first path, and nobody the second.
+    Row(
+        open_sheet,
+        {"path": "/home/ann/notes.txt"},
+        "refused",
+        "Path '/home/ann/notes.txt' must point to an Excel file, not below /srv/data/cache.",
+        "TOOL_ERROR: Path '/home/ann/notes.txt' must point to an Excel file, not below [redacted:path].\n"
+        "[open_sheet failed; id]",
+    ),
+    # Errors as successes stay as they are, and are logged. `returned_errors="convert"` makes them errors.
+    Row(
+        hash_fields,
+        {"name": "a"},
+        "returned",
+        "Error getting all fields from hash 'a': Connection refused",
+        "Error getting all fields from hash 'a': Connection refused",
+        "RETURNED_ERROR: Error getting all fields from hash 'a': Connection refused\n[hash_fields failed; id]",
+    ),
+    Row(
+        list_columns,
+        {"table": "t"},
+        "returned",
+        '{"success": false, "table": "t", "error": "Table not found: t"}',
+        '{"success": false, "table": "t", "error": "Table not found: t"}',
+        "RETURNED_ERROR: Table not found: t\n[list_columns failed; id]",
+    ),
+    Row(
+        count_keys,
+        {},
+        "unfit",
+        "",
+        "RETURNED_ERROR: Error counting keys: Connection refused\n[count_keys failed; id]",
+    ),
+    Row(search, {"text": "x"}, "returned", "No results found", "No results found"),
     Row(close, {"column": "x"}, "crashed", "'x'", f"{CRASHED}\n[close failed; stop and tell the user; id]"),
 ]
 
@@ -149,19 +207,23 @@ def own() -> ErrorMap:
     return errors
 
 
-async def texts(errors: ErrorMap | None) -> dict[str, str]:
+async def texts(errors: ErrorMap | None, **settings: Any) -> dict[str, str]:
     """Call every tool of a bare server, or of one with a guard and packs."""
     server = new_server()
     for row in ROWS:
         server.tool()(row.body)
     if errors is not None:
         errors.include(*iserror.packs.detect())
-        ToolErrors(errors).attach(server)
+        ToolErrors(errors, **settings).attach(server)
     found = {}
     async with in_memory(server) as call:
         for row in ROWS:
+            if errors is None and row.how == "unfit":
+                found[row.name] = row.before  # each host and each client has its own words
+                continue
             result = (await call(row.name, row.arguments))["result"]
-            assert result["isError"] is True
+            is_success = row.how == "returned" and (not settings or row.mapped is None)
+            assert result["isError"] is not is_success
             found[row.name] = re.sub(r"request_id: [0-9a-f]{32}", "id", result["content"][0]["text"])
     return found
 
@@ -178,4 +240,4 @@ async def test_after() -> None:
 
 async def test_one_entry() -> None:
     """One entry lets a server's own texts through."""
-    assert await texts(own()) == {row.name: row.mapped or row.after for row in ROWS}
+    assert await texts(own(), returned_errors="convert") == {row.name: row.mapped or row.after for row in ROWS}
