@@ -130,7 +130,7 @@ def _request_of(lowlevel: Any, wire: Sdk1Wire, params: types.CallToolRequestPara
     meta = getattr(context, "meta", None)
     return Request(
         arguments=as_mapping(params.arguments or {}),
-        logged=wire.logged(params.name),
+        logged=lambda: wire.logged(params.name),
         trace_id=trace_id(getattr(meta, "model_extra", None)),
         jsonrpc_id=safe_jsonrpc_id(getattr(context, "request_id", None)),
         protocol_version=protocol_version(context) if context is not None else None,

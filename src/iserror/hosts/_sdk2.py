@@ -121,7 +121,7 @@ class CallMiddleware:
 
 def _request_of(wire: Sdk2Wire, ctx: ServerRequestContext[Any, Any]) -> Request:
     return Request(
-        logged=wire.logged(str((ctx.params or {}).get("name"))),
+        logged=lambda: wire.logged(str((ctx.params or {}).get("name"))),
         arguments=as_mapping((ctx.params or {}).get("arguments") or {}),
         trace_id=trace_id(ctx.meta),
         jsonrpc_id=safe_jsonrpc_id(ctx.request_id),

@@ -44,8 +44,8 @@ class Request:
     """The negotiated revision; None if it can't be known."""
     http: object = UNKNOWN_REQUEST
     """The HTTP request; None for a call that came another way."""
-    logged: tuple[str, str] | None = None
-    """The logger on which the host would log a failure of this tool, and its message; None if it logs none."""
+    logged: Callable[[], tuple[str, str] | None] = lambda: None
+    """Returns the logger on which the host would log a failure of this tool, and its message; None if it logs none."""
     facts: Callable[[], Mapping[str, Any]] = dict
     """Returns what else the host knows, for the log."""
 

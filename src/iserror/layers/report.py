@@ -109,11 +109,11 @@ def _log_failure(
 
 def _forward(call: Call, problem: Problem) -> None:
     """Let the host's own sinks hear of a failure."""
-    wanted, logged = call.settings.forward, call.request.logged
-    if logged is None or problem.exception is None or wanted == "none":
-        return
-    if wanted == "all" or (problem.is_crash and call.settings.on_error is None):
-        forward(*logged, problem.exception)
+    wanted = call.settings.forward
+    if wanted == "all" or (wanted == "crashes" and problem.is_crash and call.settings.on_error is None):
+        logged = call.request.logged()
+        if logged is not None and problem.exception is not None:
+            forward(*logged, problem.exception)
 
 
 _told_missing: Final[set[tuple[str, str]]] = set()
