@@ -9,7 +9,7 @@ import pytest
 from examples.existing import store, tracker
 
 from iserror import ToolErrors
-from tests.helpers.hosts import HOST, IS_FASTMCP, ROOT, ToolError, in_memory, new_server
+from tests.helpers.hosts import IS_FASTMCP, ROOT, WITHHOLDS, ToolError, in_memory, new_server
 
 pytestmark = [pytest.mark.host, pytest.mark.anyio]
 
@@ -23,7 +23,7 @@ def refusal(tool: str, text: str) -> str:
 def crash(tool: str, text: str) -> str:
     if IS_FASTMCP:
         return f"Error calling tool '{tool}': {text}"
-    return f"Error executing tool {tool}" + (f": {text}" if HOST == "mcp1" else "")
+    return f"Error executing tool {tool}" + (f": {text}" if not WITHHOLDS else "")
 
 
 NOT_FOUND = "Issue PROJ-7 not found. Verify the issue key and project access."

@@ -49,6 +49,14 @@ else:
     from fastmcp import Context, FastMCP
     from fastmcp.exceptions import ToolError
 
+if HOST == "mcp2":
+    from mcp.server.mcpserver import exceptions as _exceptions
+
+    WITHHOLDS = hasattr(_exceptions, "UnexpectedToolError")
+else:
+    WITHHOLDS = False
+"""Whether the bare host hides a crash's text from the client, and logs it: mcp 2.0 doesn't yet."""
+
 from mcp import types
 from mcp.types import CallToolResult, TextContent
 

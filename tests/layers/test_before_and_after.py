@@ -15,7 +15,7 @@ import pytest
 
 import iserror
 from iserror import ErrorMap, OwnWords, ToolErrors
-from tests.helpers.hosts import HOST, IS_FASTMCP, ToolError, in_memory, new_server
+from tests.helpers.hosts import IS_FASTMCP, WITHHOLDS, ToolError, in_memory, new_server
 
 pytestmark = [pytest.mark.host, pytest.mark.anyio]
 
@@ -117,7 +117,7 @@ class Row:
             return self.text if IS_FASTMCP else f"Error executing tool {self.name}: {self.text}"
         if IS_FASTMCP:
             return f"Error calling tool '{self.name}': {self.text}"
-        return f"Error executing tool {self.name}" + (f": {self.text}" if HOST == "mcp1" else "")
+        return f"Error executing tool {self.name}" + (f": {self.text}" if not WITHHOLDS else "")
 
 
 BAD_JSON = "Expecting value: line 1 column 1 (char 0)"

@@ -38,12 +38,12 @@ class Sdk2Wire:
         self,
         lowlevel: Any,
         is_unknown_tool: Callable[[BaseException], bool],
-        logged: Callable[[str], tuple[str, str]],
+        logged: Callable[[str], tuple[str, str] | None],
     ) -> None:
         self.lowlevel = lowlevel
         self.is_unknown_tool = is_unknown_tool
         self.logged = logged
-        """Returns the logger and the message of a failure of the tool of this name."""
+        """Returns the logger and the message of a failure of the tool of this name; None if the host logs none."""
 
     def error_in(self, result: Any) -> tuple[object, object, object] | None:
         if isinstance(result, BaseModel) and is_error(result):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from mcp.server.mcpserver import exceptions
+
 from iserror.hosts._mcp import hook_dispatch, hook_tool_manager, hush, is_unknown_tool
 from iserror.hosts._notes import hook_notifications
 from iserror.hosts._sdk2 import Sdk2Wire, add_middleware
@@ -24,5 +26,9 @@ def attach(server: Any, settings: Settings) -> None:
 _LOGGER: Final = "mcp.server.mcpserver.server"
 
 
-def _logged(tool: str) -> tuple[str, str]:
-    return _LOGGER, f"Tool {tool!r} raised an unexpected exception"
+_LOGS: Final = hasattr(exceptions, "UnexpectedToolError")
+"""Whether the host logs a crash: mcp 2.0 doesn't yet."""
+
+
+def _logged(tool: str) -> tuple[str, str] | None:
+    return (_LOGGER, f"Tool {tool!r} raised an unexpected exception") if _LOGS else None
