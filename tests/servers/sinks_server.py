@@ -1,14 +1,10 @@
-"""Calls tools of a server, bare or guarded, in this process, and prints what each sink got: handlers, Sentry.
-
-`python -m tests.servers.sinks_server bare|guarded [SETTING=VALUE ...]`.
-"""
+"""Calls tools of servers, bare and guarded, in this process, and prints what each sink got: handlers, Sentry."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
-import sys
 from typing import Any
 
 import sentry_sdk
@@ -80,18 +76,32 @@ def fine() -> str:
 TOOLS = (crash, chained, mapped, refused, failed, unfit, fine)
 
 
-async def main(how: str, **settings: Any) -> None:
+WAYS: dict[str, dict[str, Any] | None] = {
+    "bare": None,
+    "guarded": {},
+    "all": {"forward": "all"},
+    "none": {"forward": "none"},
+    "hook": {"on_error": True},
+}
+
+
+async def main() -> None:
     sentry_sdk.init(dsn="https://key@sentry.invalid/1", transport=Caught)
     root, fastmcp = Heard(), Heard()
     logging.getLogger().addHandler(root)
     logging.getLogger("fastmcp").addHandler(fastmcp)
-    server = new_server()
+    print(json.dumps({how: await sinks(settings, root, fastmcp) for how, settings in WAYS.items()}))
+
+
+async def sinks(given: dict[str, Any] | None, root: Heard, fastmcp: Heard) -> dict[str, Any]:
+    """What each sink got of each tool of a server, bare if there are no settings."""
+    server, settings = new_server(), dict(given or {})
     for tool in TOOLS:
         server.tool()(tool)
     hooked: list[str] = []
     if settings.pop("on_error", None):
         settings["on_error"] = lambda exc, failure: hooked.append(type(exc).__name__)
-    if how == "guarded":
+    if given is not None:
         errors = ErrorMap()
         errors.add(Mapped, code="MAPPED", category="internal", message="It is mapped.")
         ToolErrors(errors, **settings).attach(server)
@@ -103,7 +113,7 @@ async def main(how: str, **settings: Any) -> None:
             try:
                 await call(tool.__name__)
             except Exception:
-                if how != "bare":  # there the client refuses what doesn't fit a schema
+                if given is not None:  # of a bare server, the client refuses what doesn't fit a schema
                     raise
             events = [[one["type"] for one in event.get("exception", {}).get("values", [])] for event in EVENTS]
             heard = [*root.records, *fastmcp.records]
@@ -111,8 +121,8 @@ async def main(how: str, **settings: Any) -> None:
         EVENTS.clear()
         await asyncio.gather(*(call("crash") for _ in range(5)))
         found["five at once"] = len(EVENTS)
-    print(json.dumps(found))
+    return found
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], **dict(argument.split("=") for argument in sys.argv[2:])))
+    asyncio.run(main())
