@@ -45,11 +45,11 @@ redirects = {
 }
 
 # Names without a page here: the standard library's, and types of our own that are not public.
-nitpick_ignore = [("py:class", name) for name in ("Block", "Effects", "Hook", "Pack", "Problem")]
+nitpick_ignore = [("py:class", name) for name in ("Block", "Effects", "Hook", "Pack", "Problem", "ReturnedErrors")]
 nitpick_ignore_regex = [
     ("py:(class|exc)", r"(collections\.abc|datetime|os|re)\.\w+"),
     ("py:class", r"pydantic\.types\.StringConstraints"),
-    ("py:class", r"iserror\..*\.(Call|Entry|Item|Pack|Problem|T|Tool)"),
+    ("py:class", r"iserror\..*\.(Call|Echo|Entry|Item|Pack|Problem|T|Tool)"),
 ]
 
 # A link that leaves this folder -> the page that includes its target.
